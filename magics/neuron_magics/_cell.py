@@ -1,0 +1,100 @@
+"""The profile of the cell that runs: begun and ended by the calls `_rewrite` puts into it, shown when IPython says it has run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import ReferenceType, WeakKeyDictionary, ref
+
+from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
+
+from neuron_magics import profile
+
+if TYPE_CHECKING:
+    from neuron_lab._profile import Session
+
+
+@dataclass(slots=True)
+class _Cell:
+    """One `run_cell` in progress. They nest: user code may run a cell."""
+
+    raw: str | None
+    session: Session | None = None
+    options: profile.Options | None = None
+
+
+class CellProfiler:
+    """The profiles of one shell's cells."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell: ReferenceType[InteractiveShell] = ref(shell)
+        self._cells: list[_Cell] = []
+        self._kept: Any = None
+
+    def begin(self, text: str) -> None:
+        """Start to record; `text` is what follows `%%neuron profile`."""
+        from neuron_lab._profile import Session
+
+        shell, cell = self._shell(), self._cells[-1] if self._cells else None
+        # IPython announces no silent cell, and shows nothing for it; a header below another one measures the same span.
+        if shell is None or cell is None or cell.session is not None:
+            return
+        cell.options = profile.cell_options(text)
+        session = Session(cell.options.view, profile.cell_label(shell))
+        session.start()
+        cell.session = session
+
+    def end(self) -> None:
+        """The user's last statement is done, or one has failed."""
+        if self._cells and (session := self._cells[-1].session) is not None:
+            session.stop()
+
+    def keep(self, value: Any) -> None:
+        """Hold the value of the last expression until it may be displayed."""
+        self._kept = value
+
+    def take(self) -> Any:
+        """Hand it to IPython and let go of it."""
+        value, self._kept = self._kept, None
+        return value
+
+    def cell_starts(self, info: ExecutionInfo) -> None:
+        """`pre_run_cell`."""
+        self._cells.append(_Cell(info.raw_cell))
+
+    def cell_ended(self, result: ExecutionResult) -> None:
+        """`post_run_cell`, which also comes for empty cells that were never announced."""
+        raw = result.info.raw_cell if result.info is not None else None
+        cell, shell = self._take(raw), self._shell()
+        if cell is None or cell.session is None or cell.options is None or shell is None:
+            return
+        error = result.error_in_exec or result.error_before_exec
+        over = profile.conclude(shell, cell.session.finish(error), cell.options)
+        if over is not None:
+            # The front end reads the result after this callback: the cell fails, for this reason and no other.
+            result.error_in_exec = over
+            shell.showtraceback((type(over), over, None))
+
+    def _take(self, raw: str | None) -> _Cell | None:
+        """The innermost cell with this text; cells of two subshells need not end in the order they began."""
+        for index in reversed(range(len(self._cells))):
+            if self._cells[index].raw is raw:
+                return self._cells.pop(index)
+        return None
+
+    def abandon(self) -> None:
+        """Stop whatever runs and forget it."""
+        for cell in self._cells:
+            if cell.session is not None:
+                cell.session.stop()
+                cell.session = None
+
+
+_profilers: WeakKeyDictionary[InteractiveShell, CellProfiler] = WeakKeyDictionary()
+
+
+def profiler_of(shell: InteractiveShell) -> CellProfiler:
+    """The profiler of a shell, made when first asked for. It outlives `%unload_ext`, as the cell that unloads still ends."""
+    if shell not in _profilers:
+        _profilers[shell] = CellProfiler(shell)
+    return _profilers[shell]

@@ -1,0 +1,71 @@
+"""The commands of `%neuron`, one module each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+
+from neuron_magics import last, profile, status
+from neuron_magics._context import Context
+from neuron_magics._parser import Parser
+
+
+class _Module(Protocol):
+    __doc__: str | None
+
+    def arguments(self, parser: Parser) -> None:
+        """Declare the options."""
+
+    def run(self, text: str, parser: Parser, context: Context) -> Any:
+        """Do it; the value becomes the cell's Out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: its module's docstring and parser are its help."""
+
+    name: str
+    module: _Module
+
+    @property
+    def summary(self) -> str:
+        return (self.module.__doc__ or "").strip().partition("\n")[0]
+
+    def parser(self) -> Parser:
+        parser = Parser(f"%neuron {self.name}", (self.module.__doc__ or "").strip())
+        self.module.arguments(parser)
+        return parser
+
+
+COMMANDS = {name: Command(name, module) for name, module in (("profile", profile), ("status", status), ("last", last))}
+
+
+def overview() -> str:
+    """What `%neuron --help` prints."""
+    lines = ["usage: %neuron [command] [options]      `%neuron` alone is `%neuron status`", ""]
+    lines += [f"  {command.name:<10}{command.summary}" for command in COMMANDS.values()]
+    return "\n".join(
+        [*lines, "", "%neuron COMMAND --help tells more; `%%neuron profile` at the top of a cell profiles that cell."]
+    )
+
+
+def run(line: str, cell: str | None, shell: InteractiveShell, local_ns: dict[str, Any] | None) -> Any:
+    """Find the command and hand over. Raises UsageError for what does not exist."""
+    name, text = [*line.split(None, 1), "", ""][:2]
+    if name in ("-h", "--help"):
+        print(overview())
+        return None
+    if cell is not None and name != "profile":
+        raise UsageError(f"%%neuron {name}".rstrip() + " is not a cell command; %%neuron profile is")
+    command = COMMANDS.get(name or "status")
+    if command is None:
+        raise UsageError(f"%neuron has no command {name!r}; there are {', '.join(COMMANDS)}")
+    parser = command.parser()
+    options, _ = parser.split(text)
+    if any(word in ("-h", "--help") for word in options.split()):
+        print(parser.format_help().rstrip())
+        return None
+    return command.module.run(text, parser, Context(shell, cell, local_ns))

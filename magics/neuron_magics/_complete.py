@@ -1,0 +1,37 @@
+"""Tab completion of commands, options and their values."""
+
+from __future__ import annotations
+
+import re
+
+from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
+
+from neuron_magics._commands import COMMANDS
+
+_LINE = re.compile(r"\s*(?:\w+\s*=\s*)?%{1,2}neuron\s+(.*)$")
+
+
+@context_matcher()  # type: ignore[untyped-decorator]  # IPython is typed in part
+def neuron_matcher(context: CompletionContext) -> SimpleMatcherResult:
+    """Complete the words of a `%neuron` line; Python in a statement is left to the others."""
+    line = _LINE.match(context.text_until_cursor)
+    words = [] if line is None else re.split(r"\s+", line[1])
+    found = [word for word in _candidates(words[:-1]) if word.startswith(words[-1])] if words else []
+    return {
+        "completions": [SimpleCompletion(word, type="param") for word in found],
+        "matched_fragment": words[-1] if words else "",
+        "suppress": bool(found),
+    }
+
+
+def _candidates(before: list[str]) -> list[str]:
+    if not before:
+        return [*COMMANDS, "--help"]
+    command = COMMANDS.get(before[0])
+    if command is None:
+        return []
+    options = command.parser().options()
+    action = options.get(before[-1])
+    if action is not None and action.nargs != 0:
+        return list(action.choices or ())
+    return sorted(options, key=lambda word: (word.lstrip("-"), word))

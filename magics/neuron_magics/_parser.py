@@ -1,0 +1,59 @@
+"""Argument parsing for magics: errors are one line, help is text."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from typing import NoReturn
+
+from IPython.core.error import UsageError
+
+# One shell-like word: quoted pieces keep their blanks.
+_WORD = re.compile(r"""\s*((?:[^\s"']|"[^"]*"|'[^']*')+)""")
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser that never exits and has `-h`/`--help` as a plain flag."""
+
+    def __init__(self, name: str, description: str) -> None:
+        super().__init__(
+            prog=name,
+            description=description,
+            add_help=False,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        self.add_argument("-h", "--help", action="store_true", help="show this help")
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError: IPython shows it in one line and fails the cell."""
+        raise UsageError(f"{message}; `{self.prog} --help` lists the options")
+
+    def parse(self, text: str) -> argparse.Namespace:
+        """Parse a magic line. Raises UsageError."""
+        try:
+            words = shlex.split(text)
+        except ValueError as error:
+            self.error(f"cannot read {text!r}: {error}".lower())
+        return self.parse_args(words)
+
+    def split(self, text: str) -> tuple[str, str]:
+        """Cut `text` after its leading options: `--top 5 net(x, k=-1)` gives `--top 5` and `net(x, k=-1)`. `--` ends the options."""
+        end = 0
+        while (word := _WORD.match(text, end)) is not None and word[1].startswith("-"):
+            if word[1] == "--":
+                return text[:end], text[word.end() :].strip()
+            end = word.end()
+            if self._wants_value(word[1]):
+                value = _WORD.match(text, end)
+                end = value.end() if value else end
+        return text[:end], text[end:].strip()
+
+    def options(self) -> dict[str, argparse.Action]:
+        """Every option string and what it stands for."""
+        return dict(self._option_string_actions)
+
+    def _wants_value(self, word: str) -> bool:
+        action = self._option_string_actions.get(word)
+        return action is not None and action.nargs != 0

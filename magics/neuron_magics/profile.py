@@ -1,0 +1,123 @@
+"""Where a cell's time went: compile, device, CPU fallback, copies, Python; op by op.
+
+    %%neuron profile [options]       profile the cell
+    %neuron profile [options] stmt   profile one statement
+
+The program runs as it would without: values, errors, line numbers, await and other magics. An error still fails the cell; the report
+of what ran until then is shown all the same.
+"""
+
+from __future__ import annotations
+
+import keyword
+from argparse import Namespace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+
+from neuron_lab.errors import BudgetExceeded, UsageProblem
+from neuron_lab.report import SORTS, Budget, View
+from neuron_magics._context import Context
+from neuron_magics._execute import Snippet
+from neuron_magics._parser import Parser
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from neuron_lab import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """A parsed `profile` line."""
+
+    view: View
+    variable: str | None
+    quiet: bool
+    budget: Budget | None
+
+    @staticmethod
+    def of(args: Namespace) -> Options:
+        """Check the values. Raises UsageError."""
+        variable = args.output
+        if variable is not None and (not variable.isidentifier() or keyword.iskeyword(variable)):
+            raise UsageError(f"-o {variable}: not a name a variable can have")
+        try:
+            budget = None if args.fail_over is None else Budget.parse(args.fail_over)
+            return Options(View(args.top, args.sort, args.min_ms), variable, args.quiet, budget)
+        except UsageProblem as problem:
+            raise UsageError(str(problem)) from None
+
+
+def arguments(parser: Parser) -> None:
+    """Declare the options."""
+    view = View()
+    parser.add_argument(
+        "--top", type=int, default=view.top, metavar="N", help=f"rows of the op table (default {view.top})"
+    )
+    parser.add_argument("--sort", choices=SORTS, default=view.sort, help=f"order of the op table (default {view.sort})")
+    parser.add_argument(
+        "--min-ms", type=float, default=view.min_ms, metavar="X", help="leave out ops that took less in all"
+    )
+    parser.add_argument("-o", "--output", metavar="VAR", help="keep the result in this variable")
+    parser.add_argument("-q", "--quiet", action="store_true", help="show nothing; %%neuron last has the result")
+    parser.add_argument(
+        "--fail-over",
+        metavar="BUDGET",
+        help="fail the cell when it uses more: neffs=0,fallbacks=0,ms=50 (newly compiled, calls, wall)",
+    )
+
+
+def cell_options(text: str) -> Options:
+    """The options of a `%%neuron profile` line. Raises UsageError."""
+    parser = Parser("%%neuron profile", "")
+    arguments(parser)
+    return Options.of(parser.parse(text))
+
+
+def cell_label(shell: InteractiveShell) -> str:
+    """ "In[12]": the number the cell's output will carry. Some versions of IPython count a cell before it runs, some after."""
+    return f"In[{shell.displayhook.prompt_count}]"
+
+
+def conclude(shell: InteractiveShell, result: Profile, options: Options) -> BudgetExceeded | None:
+    """Keep the result, show it, and say whether it went over its budget."""
+    if options.variable is not None:
+        shell.user_ns[options.variable] = result
+    if not options.quiet:
+        result.show()
+    if options.budget is None or result.summary.partial:
+        return None
+    over = options.budget.exceeded(result.summary)
+    return BudgetExceeded("; ".join(over)) if over else None
+
+
+def run(text: str, parser: Parser, context: Context) -> Any:
+    """Profile a statement, or a body that did not come through the input transformer."""
+    from neuron_lab._profile import Session
+
+    if context.cell is None:
+        flags, source = parser.split(text)
+        if not source:
+            raise UsageError(
+                "what shall be profiled? `%neuron profile model(x)`, or `%%neuron profile` at the top of a cell"
+            )
+    else:
+        flags, source = text, context.cell
+    options = Options.of(parser.parse(flags))
+    snippet = Snippet.compile(context, source)
+    session = Session(options.view, cell_label(context.shell))
+    session.start()
+    try:
+        value = snippet.run()
+    except BaseException as error:
+        session.stop()
+        conclude(context.shell, session.finish(error), options)
+        snippet.show_as_own(error)
+        raise
+    session.stop()
+    over = conclude(context.shell, session.finish(), options)
+    if over is not None:
+        raise over
+    return value

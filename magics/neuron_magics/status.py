@@ -1,0 +1,16 @@
+"""Which device serves `neuron` and why: HBM of each core, versions, the NEFF cache, variables that are set but not read."""
+
+from __future__ import annotations
+
+from neuron_lab import _status
+from neuron_magics._context import Context
+from neuron_magics._parser import Parser
+
+
+def arguments(parser: Parser) -> None:
+    """It has no options of its own."""
+
+
+def run(text: str, parser: Parser, context: Context) -> _status.Status:
+    parser.parse(text)
+    return _status.status()

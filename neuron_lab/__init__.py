@@ -1,0 +1,69 @@
+"""Profile, inspect and understand PyTorch programs on the `neuron` device, on Trainium or on the emulator.
+
+Importing this package imports neither torch nor pandas: names load with their first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from neuron_lab._version import __version__
+from neuron_lab.errors import BudgetExceeded, DeviceProblem, NeuronLabError, UsageProblem
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from neuron_lab._profile import profile
+    from neuron_lab._result import Profile, last
+    from neuron_lab._status import Status, status
+
+_HOMES = {
+    "Profile": "neuron_lab._result",
+    "Status": "neuron_lab._status",
+    "last": "neuron_lab._result",
+    "profile": "neuron_lab._profile",
+    "status": "neuron_lab._status",
+}
+
+__all__ = [
+    "BudgetExceeded",
+    "DeviceProblem",
+    "NeuronLabError",
+    "Profile",
+    "Status",
+    "UsageProblem",
+    "__version__",
+    "last",
+    "load_ipython_extension",
+    "profile",
+    "status",
+    "unload_ipython_extension",
+]
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """`%load_ext neuron_lab` adds the command `%neuron`."""
+    import neuron_magics
+
+    neuron_magics.load(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """`%unload_ext neuron_lab` takes everything back."""
+    import neuron_magics
+
+    neuron_magics.unload(shell)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

@@ -1,0 +1,130 @@
+"""Profile a block, a function or a cell."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar, cast, overload
+
+from neuron_lab import device
+from neuron_lab._result import Profile
+from neuron_lab.errors import DeviceProblem
+from neuron_lab.recording import Recorder, environment
+from neuron_lab.report import View
+
+_Params = ParamSpec("_Params")
+_Result = TypeVar("_Result")
+
+
+class Session:
+    """One running profile: what `profile` and the cell magic share. `start`, `stop`, then `finish` makes the Profile readable."""
+
+    def __init__(self, view: View, label: str = "") -> None:
+        hook = device.fast_hook()
+        if hook is None:
+            raise DeviceProblem("profiling needs the emulator: recording on Trainium is not part of this version")
+        self.profile = Profile(view=view)
+        self._recorder = Recorder(hook, environment(), label=label)
+
+    def start(self) -> None:
+        """Begin to record."""
+        self._recorder.start()
+
+    def stop(self) -> None:
+        """End the span now; calling it again changes nothing."""
+        self._recorder.stop()
+
+    def finish(self, error: BaseException | None = None) -> Profile:
+        """Make the result readable and keep it for `last()`."""
+        self.profile.finish(self._recorder.finish(None if error is None else type(error).__name__))
+        return self.profile
+
+
+class ProfileBlock:
+    """A context manager and decorator that profiles what it encloses. May be entered again, also inside itself."""
+
+    def __init__(self, view: View, label: str, quiet: bool) -> None:
+        self._view = view
+        self._label = label
+        self._quiet = quiet
+        self._open: list[Session] = []
+
+    def __enter__(self) -> Profile:
+        session = Session(self._view, self._label)
+        self._open.append(session)
+        session.start()
+        return session.profile
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        session = self._open.pop()
+        session.stop()
+        result = session.finish(error)
+        if not self._quiet:
+            result.show()
+
+    def __call__(self, function: Callable[_Params, _Result]) -> Callable[_Params, _Result]:
+        """Profile every call of `function`, which may be a coroutine function."""
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def profiled_async(*args: _Params.args, **kwargs: _Params.kwargs) -> Any:
+                with self._named_after(function):
+                    return await function(*args, **kwargs)
+
+            return cast("Callable[_Params, _Result]", profiled_async)
+
+        @functools.wraps(function)
+        def profiled(*args: _Params.args, **kwargs: _Params.kwargs) -> _Result:
+            with self._named_after(function):
+                return function(*args, **kwargs)
+
+        return profiled
+
+    def _named_after(self, function: Callable[..., Any]) -> ProfileBlock:
+        # A block of its own for each call: two threads may be inside the same function.
+        return ProfileBlock(self._view, self._label or getattr(function, "__qualname__", ""), self._quiet)
+
+
+@overload
+def profile(function: Callable[_Params, _Result], /) -> Callable[_Params, _Result]: ...
+
+
+@overload
+def profile(
+    *, label: str = "", top: int = 12, sort: str = "time", min_ms: float = 0.0, quiet: bool = True
+) -> ProfileBlock: ...
+
+
+def profile(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    label: str = "",
+    top: int = 12,
+    sort: str = "time",
+    min_ms: float = 0.0,
+    quiet: bool = True,
+) -> Any:
+    """Measure what a block or a function does on the device.
+
+        with neuron_lab.profile() as p:
+            loss = net(x).sum()
+        p.show()                      # or p.ops, p.compiles, p.summary
+
+        @neuron_lab.profile           # neuron_lab.last() is the latest call
+        def step(x): ...
+
+    Ops of every thread count. An exception passes through; the result is kept and marked partial. Profiles nest, each sees all that
+    happened in its own block.
+
+    label: what the report calls the span, the function's name for a decorated one. top: rows of the op table. sort: "time", "compile",
+    "device", "fallback", "calls" or "bytes". min_ms: leave out ops that took less in all. quiet: False shows the report at the end.
+
+    Raises UsageProblem for a value that makes no sense, DeviceProblem on entry when nothing can be measured.
+    """
+    block = ProfileBlock(View(top=top, sort=sort, min_ms=min_ms), label, quiet)
+    return block if function is None else block(function)

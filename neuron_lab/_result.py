@@ -1,0 +1,117 @@
+"""The result of a profile, and the latest one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from neuron_lab import render
+from neuron_lab.errors import UsageProblem
+from neuron_lab.recording import Recording
+from neuron_lab.report import Report, Summary, View
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# The one strong reference to a result that the library keeps: what `last()` hands out.
+_last: Profile | None = None
+
+
+def last() -> Profile:
+    """The result of the latest profile that ended. Raises UsageProblem when there is none yet."""
+    if _last is None:
+        raise UsageProblem(
+            "nothing was profiled yet; put `%%neuron profile` at the top of a cell, or use neuron_lab.profile()"
+        )
+    return _last
+
+
+class Profile:
+    """A finished profile. In a notebook it displays as the report; `.ops` and its neighbours are pandas DataFrames."""
+
+    def __init__(self, recording: Recording | None = None, view: View | None = None) -> None:
+        self._view = view or View()
+        self._report = None if recording is None else Report(recording)
+
+    @property
+    def report(self) -> Report:
+        """The tables behind the DataFrames. Raises UsageProblem while the block still runs."""
+        if self._report is None:
+            raise UsageProblem("this profile is still running; read it after its block has ended")
+        return self._report
+
+    @property
+    def recording(self) -> Recording:
+        """The events and totals everything is made from."""
+        return self.report.recording
+
+    @property
+    def ops(self) -> pd.DataFrame:
+        """One row an op: calls, NEFFs, compile seconds by stage, cache hits, device ms, fallbacks, bytes, share of the wall."""
+        return self.report.ops
+
+    @property
+    def neffs(self) -> pd.DataFrame:
+        """One row a NEFF: where it came from, what it cost, how often it ran."""
+        return self.report.neffs
+
+    @property
+    def compiles(self) -> pd.DataFrame:
+        """One row a compile or a load from disk, in time order."""
+        return self.report.compiles
+
+    @property
+    def fallbacks(self) -> pd.DataFrame:
+        """One row an op and reason that ran on the CPU."""
+        return self.report.fallbacks
+
+    @property
+    def copies(self) -> pd.DataFrame:
+        """One row a direction: h2d, d2h, d2d."""
+        return self.report.copies
+
+    @property
+    def summary(self) -> Summary:
+        """Totals in one record; the split's `compile_s` … `rest_s` add up to `wall_s`."""
+        return self.report.summary
+
+    def show(self, **options: Any) -> None:
+        """Display the report; `top`, `sort` and `min_ms` override what the profile was made with.
+
+        Outside a notebook this prints the text. Raises UsageProblem for an option or value that does not exist.
+        """
+        _display(Profile(self.recording, self._view.changed(**options)))
+
+    def to_text(self) -> str:
+        """The report as text, 100 columns at most."""
+        return render.report_text(self.report, self._view)
+
+    def to_html(self) -> str:
+        """The report as one self-contained HTML fragment."""
+        return render.report_html(self.report, self._view)
+
+    def __repr__(self) -> str:
+        return f"<neuron profile: {'running' if self._report is None else render.report_line(self._report)}>"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        if self._report is None:
+            return {"text/plain": repr(self)}
+        return {"text/plain": self.to_text(), "text/html": self.to_html()}
+
+    def finish(self, recording: Recording) -> None:
+        """Make a running profile readable and keep it for `last()`."""
+        global _last
+        self._report = Report(recording)
+        _last = self
+
+
+def _display(result: Profile) -> None:
+    """Through IPython where there is a shell, so that the front end picks text or HTML; printed otherwise."""
+    import sys
+
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is None:
+        print(result.to_text())
+        return
+    from IPython import display
+
+    display.display(result)  # type: ignore[no-untyped-call]

@@ -1,0 +1,146 @@
+"""Give the process a `neuron` device: the name at once, the C++ shim when it is first needed."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from neuron_lab.emulator import build
+
+DEVICE = "neuron"
+_SITE = Path(__file__).parent / "api" / "site"
+
+_lock = threading.RLock()
+_attached = False
+_shim: ModuleType | None = None
+
+
+def stands_aside() -> str | None:
+    """Why the emulator leaves the name `neuron` to another backend, or None when it is free."""
+    import torch
+
+    spec = importlib.util.find_spec("torch_neuronx")
+    if spec is not None and spec.origin is not None and not Path(spec.origin).is_relative_to(_SITE):
+        return f"torch_neuronx is installed at {Path(spec.origin).parent}"
+    name = torch._C._get_privateuse1_backend_name()
+    if name not in ("privateuseone", DEVICE) or (name == DEVICE and not _attached and hasattr(torch, DEVICE)):
+        return f"PyTorch's private device is already taken by the backend {name!r}"
+    return None
+
+
+def is_attached() -> bool:
+    """Whether the emulator serves `neuron` in this process."""
+    return _attached
+
+
+def attach() -> bool:
+    """Register the device; False when a real backend has the name. Never compiles anything: an unbuilt shim waits for first use."""
+    global _attached
+    with _lock:
+        if _attached:
+            return True
+        if stands_aside() is not None:
+            return False
+        import torch
+
+        torch.utils.rename_privateuse1_backend(DEVICE)
+        from neuron_lab.emulator.api import neuron
+
+        torch._register_device_module(DEVICE, neuron)
+        torch.utils.generate_methods_for_privateuse1_backend()
+        _attached = True
+        if build.is_built():
+            shim()
+        else:
+            _hold_the_place(torch)
+        return True
+
+
+def shim() -> ModuleType:
+    """The C++ shim, started; builds it at the first call on this machine. Raises BuildProblem."""
+    global _shim
+    if _shim is not None:
+        return _shim
+    with _lock:
+        if _shim is None:
+            module = build.load()
+            _start(module)
+            _shim = module
+        return _shim
+
+
+def is_started() -> bool:
+    """Whether the shim is loaded."""
+    return _shim is not None
+
+
+def _start(module: ModuleType) -> None:
+    from neuron_lab.emulator.driver import chip, visible_cores
+
+    unit = chip()
+    module.start(visible_cores(unit), unit.hbm_bytes)
+    module.set_callbacks(_describe_op, _make_plan)
+    os.register_at_fork(after_in_child=functools.partial(_after_fork, module))
+
+
+def _describe_op(*args: Any) -> Any:
+    from neuron_lab.emulator import dispatch
+
+    return dispatch.describe_op(*args)
+
+
+def _make_plan(*args: Any) -> Any:
+    start_runtime()
+    from neuron_lab.emulator import dispatch
+
+    return dispatch.make_plan(*args)
+
+
+@functools.cache
+def start_runtime() -> None:
+    """Make the XLA client and hand the shim what imports arrays: at the first compile, it costs half a second."""
+    from neuron_lab.emulator import compiler
+
+    client = compiler.client()
+    from jaxlib import _jax
+
+    shim().set_runtime(_jax.dlpack_managed_tensor_to_buffer, client.local_devices()[0])
+
+
+_forked = False
+
+
+def _after_fork(module: ModuleType) -> None:
+    global _forked
+    _forked = True
+    module.forbid_after_fork()
+
+
+def is_forked() -> bool:
+    """Whether this is a forked child of a process that had started the device."""
+    return _forked
+
+
+def _hold_the_place(torch: Any) -> None:
+    """Give autograd one core to count until the shim is built.
+
+    It sizes its thread pool at the first backward of the process, which may well be the CPU's, before the real device guard
+    exists. PyTorch's Python guard says one core: in the process that builds the shim after such a backward, only `neuron:0`
+    can run a backward of its own.
+    """
+
+    class Placeholder(torch._C._acc.DeviceGuard):  # type: ignore[misc,name-defined]  # a pybind class
+        def type_(self) -> Any:
+            return torch._C._autograd.DeviceType.PrivateUse1
+
+    guard = Placeholder()
+    _placeholders.append(guard)
+    torch._C._acc.register_python_privateuseone_device_guard(guard)
+
+
+_placeholders: list[Any] = []  # PyTorch keeps a bare pointer

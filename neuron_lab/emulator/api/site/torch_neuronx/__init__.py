@@ -1,0 +1,17 @@
+"""`torch_neuronx` served by neuron_lab's emulator. This folder stands last on sys.path: an installed torch_neuronx wins."""
+
+from __future__ import annotations
+
+from neuron_lab._version import __version__ as _version
+from neuron_lab.emulator import attach
+
+attach()
+
+from neuron_lab.emulator.api.neuron import *  # noqa: E402,F403  # only once the device is there
+from neuron_lab.emulator.api.neuron import __all__ as _names  # noqa: E402
+from neuron_lab.emulator.api.tracking import clear_op_tracking, get_executed_ops, get_fallback_ops  # noqa: E402
+
+from . import _C  # noqa: E402
+
+__version__ = f"{_version}+emulated"
+__all__ = [*_names, "_C", "clear_op_tracking", "get_executed_ops", "get_fallback_ops"]

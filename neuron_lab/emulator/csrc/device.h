@@ -1,0 +1,94 @@
+// What the shim's parts share: the device's memory blocks, its accounting and the host aliases of device tensors.
+#pragma once
+
+#include <Python.h>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/SmallVector.h>
+#include <c10/util/strides.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace neuron {
+
+constexpr c10::DeviceType kDevice = c10::DeviceType::PrivateUse1;
+constexpr size_t kAlignment = 64; // XLA imports host memory without copying only at 64-byte alignment.
+
+using Shape = c10::SmallVector<int64_t, 5>;
+
+// Nanoseconds on the clock of Python's time.perf_counter_ns (CLOCK_MONOTONIC on Linux).
+inline int64_t now_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch().count();
+}
+
+// A non-owning XLA array over a block's memory. It must not own: storage -> Block -> array -> storage would leak.
+struct Import {
+  c10::ScalarType dtype;
+  size_t offset; // bytes
+  std::vector<int64_t> shape;
+  PyObject* array; // strong reference, released with the block, GIL held
+};
+
+// The context behind every device DataPtr. Exactly one of the owners is set, or neither when `data` came from the
+// allocator below.
+struct Block {
+  void* data = nullptr;
+  size_t nbytes = 0;
+  c10::DeviceIndex core = 0;
+  PyObject* array_owner = nullptr; // an executable's result: the XLA array owns the memory. Strong, GIL to release.
+  at::DataPtr host_owner; // memory taken over from a CPU result
+  std::vector<Import> imports; // read and written with the GIL held
+};
+
+struct CoreStats {
+  std::atomic<int64_t> current{0}, peak{0}, allocated{0}, freed{0};
+  std::atomic<int64_t> alloc_count{0}, free_count{0}, live_blocks{0}, peak_blocks{0}, ooms{0};
+};
+
+constexpr int kMaxCores = 128; // DeviceIndex is int8
+CoreStats& core_stats(c10::DeviceIndex core);
+int64_t hbm_limit();
+void set_hbm_limit(int64_t bytes);
+c10::DeviceIndex core_count();
+void set_core_count(c10::DeviceIndex count);
+c10::DeviceIndex current_core();
+void set_current_core(c10::DeviceIndex core); // raises on a bad index
+void reset_accumulated(c10::DeviceIndex core);
+void reset_peak(c10::DeviceIndex core);
+
+// Count `nbytes` on `core`; raises torch.OutOfMemoryError past the limit. `release` undoes it.
+void charge(c10::DeviceIndex core, int64_t nbytes);
+void release(c10::DeviceIndex core, int64_t nbytes);
+
+// Raise before an executable runs when its results would not fit.
+void check_room(c10::DeviceIndex core, int64_t nbytes);
+
+c10::Allocator* allocator();
+// A device DataPtr over memory that something else owns; charges the core.
+at::DataPtr adopt(std::unique_ptr<Block> block);
+at::Tensor tensor_over(at::DataPtr data, size_t nbytes, c10::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides);
+Block* block_of(const at::TensorBase& tensor); // nullptr for empty storages
+
+at::Tensor empty_strided_on(c10::DeviceIndex core, c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype);
+
+// A CPU tensor over the same memory, with the conj and neg bits of `tensor`. Does not keep the storage alive.
+at::Tensor host_alias(const at::Tensor& tensor);
+
+inline bool on_device(const at::TensorBase& tensor) {
+  return tensor.defined() && tensor.device().type() == kDevice;
+}
+
+// The CPU generator behind a device generator.
+at::Generator host_generator(const at::Generator& generator);
+
+// Copies, counted as host<->device or device<->device transfers.
+enum class Direction : int8_t { h2d, d2h, d2d };
+void transfer(const at::Tensor& src, const at::Tensor& dst);
+
+} // namespace neuron

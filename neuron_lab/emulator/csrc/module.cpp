@@ -1,0 +1,134 @@
+// The Python face of the shim: neuron_lab.emulator's `_C`.
+#include "dispatch.h"
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+namespace py = pybind11;
+
+namespace neuron {
+
+void register_device();
+void register_ops();
+
+namespace {
+
+PyObject* keep(py::object object) {
+  return object.release().ptr();
+}
+
+py::dict memory(c10::DeviceIndex core) {
+  CoreStats& s = core_stats(core);
+  py::dict out;
+  out["current"] = s.current.load();
+  out["peak"] = s.peak.load();
+  out["allocated"] = s.allocated.load();
+  out["freed"] = s.freed.load();
+  out["alloc_count"] = s.alloc_count.load();
+  out["free_count"] = s.free_count.load();
+  out["live_blocks"] = s.live_blocks.load();
+  out["peak_blocks"] = s.peak_blocks.load();
+  out["ooms"] = s.ooms.load();
+  return out;
+}
+
+const char* kind_name(Kind kind) {
+  constexpr const char* names[] = {"compiled", "fallback", "host", "empty", "decomposed"};
+  return names[int(kind)];
+}
+
+py::object neff_of(const Plan* plan) {
+  return plan && plan->kind == Kind::compiled ? py::object(py::str(plan->neff)) : py::object(py::none());
+}
+
+constexpr const char* kDirections[] = {"h2d", "d2h", "d2d"};
+
+py::dict drain(const Session& session) {
+  py::list ops, totals, copies, copy_totals;
+  for (const OpEvent& e : session.ops)
+    ops.append(py::make_tuple(e.op->name, kind_name(e.kind), neff_of(e.plan), int(e.core), e.thread, e.start_ns, e.end_ns, e.device_ns, e.bytes, e.cold));
+  for (auto& [key, t] : session.op_totals) {
+    auto& [op, kind, plan, core] = key;
+    const std::string& reason = plan && kind == Kind::fallback ? plan->reason : op->reason;
+    totals.append(py::make_tuple(op->name, kind_name(kind), neff_of(plan), int(core), t.calls, t.cold, t.total_ns, t.device_ns, t.bytes, reason));
+  }
+  for (const CopyEvent& e : session.copies)
+    copies.append(py::make_tuple(kDirections[int(e.direction)], int(e.core), e.start_ns, e.end_ns, e.bytes));
+  for (int i = 0; i < 3; ++i)
+    if (const CopyTotal& t = session.copy_totals[i]; t.calls)
+      copy_totals.append(py::make_tuple(kDirections[i], t.calls, t.total_ns, t.bytes));
+  py::dict out;
+  out["ops"] = ops;
+  out["totals"] = totals;
+  out["copies"] = copies;
+  out["copy_totals"] = copy_totals;
+  out["syncs"] = session.syncs;
+  out["dropped"] = session.dropped;
+  return out;
+}
+
+py::list plan_entries() {
+  py::list out;
+  for (auto& [key, plan] : plans())
+    out.append(py::make_tuple(plan->op->name, kind_name(plan->kind), plan->neff, plan->hits, plan->reason));
+  return out;
+}
+
+py::list op_calls() {
+  py::list out;
+  for (const OpInfo* op : known_ops())
+    if (op->calls)
+      out.append(py::make_tuple(op->name, op->calls, op->fallback_calls));
+  return out;
+}
+
+} // namespace
+
+PYBIND11_MODULE(NEURON_LAB_MODULE, m) {
+  py::class_<Session, std::shared_ptr<Session>>(m, "Session");
+  m.def("start", [](c10::DeviceIndex cores, int64_t hbm_bytes) {
+    set_core_count(cores);
+    set_hbm_limit(hbm_bytes);
+    register_device();
+    register_ops();
+  });
+  m.def("set_callbacks", [](py::object describe_op, py::object make_plan) {
+    g_callbacks.describe_op = keep(std::move(describe_op));
+    g_callbacks.make_plan = keep(std::move(make_plan));
+  });
+  m.def("set_runtime", [](py::object import_dlpack, py::object device) {
+    g_callbacks.import_dlpack = keep(std::move(import_dlpack));
+    g_callbacks.device = keep(std::move(device));
+  });
+  m.def("current_core", [] { return int(current_core()); });
+  m.def("set_core", [](int core) { set_current_core(c10::DeviceIndex(core)); });
+  m.def("core_count", [] { return int(core_count()); });
+  m.def("hbm_limit", &hbm_limit);
+  m.def("set_hbm_limit", &set_hbm_limit);
+  m.def("memory", &memory);
+  m.def("reset_peak", &reset_peak);
+  m.def("reset_accumulated", &reset_accumulated);
+  m.def("open_session", &open_session);
+  m.def("close_session", &close_session);
+  m.def("drain", &drain);
+  m.def("record_idle_events", [](int64_t count) { // what recording costs: the clock reads and the push of `count` op calls
+    auto session = std::make_shared<Session>();
+    session->capacity = size_t(count);
+    for (int64_t i = 0; i < count; ++i) {
+      OpEvent event{nullptr, nullptr, Kind::compiled, 0, false, 0, now_ns(), now_ns(), 0, 0};
+      event.device_ns = now_ns() - event.start_ns;
+      event.end_ns = now_ns();
+      push_into(*session, event);
+    }
+  });
+  m.def("plans", &plan_entries);
+  m.def("clear_plans", &clear_plans);
+  m.def("op_calls", &op_calls);
+  m.def("clear_op_calls", [] {
+    for (OpInfo* op : known_ops())
+      op->calls = op->fallback_calls = 0;
+  });
+  m.def("forbid_after_fork", &forbid_after_fork);
+}
+
+} // namespace neuron

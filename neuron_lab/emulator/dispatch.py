@@ -1,0 +1,272 @@
+"""The eager road's slow half: what an op's first call needs. The fast half, a warm call, is in C++ and never comes here."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from neuron_lab.emulator import compiler, events
+from neuron_lab.emulator._indices import index_rules
+from neuron_lab.emulator._worker import Worker
+from neuron_lab.emulator.cache import NeffStore, Port, StoredNeff, default_root, key_of
+from neuron_lab.emulator.lowering import ExecPlan, Leaf, LeafRef, OpCall, Unlowerable
+
+__all__ = ["describe_op", "make_plan", "reset_store", "store"]
+
+# Numbered as `Route` and `Kind` in csrc/dispatch.h and csrc/events.h.
+COMPILE, HOST, FALLBACK = 0, 1, 2
+KIND_COMPILED, KIND_FALLBACK, KIND_HOST, KIND_EMPTY, KIND_DECOMPOSED = 0, 1, 2, 3, 4
+
+_RANDOM = "random numbers are drawn on the host"
+_SIZE = "its result's size depends on the data"
+# Seeded by tag, but deterministic in the form that reaches the device (dropout_p = 0, or the mask drawn before).
+_SEEDED_BY_TAG_ONLY = frozenset(
+    {"aten::native_dropout", "aten::_scaled_dot_product_fused_attention_overrideable", "aten::_scaled_dot_product_efficient_attention"}
+)
+# TorchNeuron runs these natively and synchronises to learn the size (csrc/aten of its April 2026 snapshot).
+_NATIVE_BUT_SIZED_BY_DATA = frozenset({"aten::nonzero", "aten::masked_select", "aten::repeat_interleave"})
+# Their index tensors may be on the host, as on every PyTorch device.
+_TAKES_HOST_TENSORS = frozenset(
+    {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index", "aten::_unsafe_index_put"}
+    | {"aten::_pack_padded_sequence", "aten::_pad_packed_sequence"}
+)
+_SKIPS_EMPTY_INPUTS = frozenset({"aten::cat"})
+_MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
+_PLACEMENT = frozenset({"device", "layout", "pin_memory", "non_blocking"})
+
+_worker = Worker()
+_store: NeffStore | None = None
+_store_root: object = None
+
+
+def store() -> NeffStore:
+    """The disk cache the environment asks for now."""
+    global _store, _store_root
+    root = default_root()
+    if _store is None or root != _store_root:
+        _store, _store_root = NeffStore(root), root
+    return _store
+
+
+def reset_store() -> None:
+    """Forget the opened directory and its counts."""
+    global _store
+    _store = None
+
+
+def overload(name: str, overload_name: str) -> OpOverload:
+    """The OpOverload of `aten::add` + `Tensor`."""
+    namespace, _, base = name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), base)
+    found: OpOverload = getattr(packet, overload_name or "default")
+    return found
+
+
+def describe_op(name: str, overload_name: str) -> tuple[int, str, list[bool], bool, bool, str, list[tuple[object, ...]]]:
+    """How calls of this overload are served: (route, reason, lifted arguments, takes host tensors, skips empty inputs, full name, index rules)."""
+    op = overload(name, overload_name)
+    full = f"{name}.{overload_name}" if overload_name else name
+    route, reason = _route(op, name)
+    from neuron_lab.emulator.lowering import lifts_numbers
+
+    lifted = list(lifts_numbers(op)) if route == COMPILE else [False] * len(op._schema.arguments)
+    return route, reason, lifted, name in _TAKES_HOST_TENSORS, name in _SKIPS_EMPTY_INPUTS, full, index_rules(op)
+
+
+def _route(op: OpOverload, name: str) -> tuple[int, str]:
+    if torch.Tag.nondeterministic_seeded in op.tags and name not in _SEEDED_BY_TAG_ONLY:
+        return FALLBACK, _RANDOM
+    if name in _NATIVE_BUT_SIZED_BY_DATA and torch.Tag.dynamic_output_shape in op.tags:
+        return HOST, _SIZE
+    if torch.Tag.dynamic_output_shape in op.tags and name not in _TAKES_HOST_TENSORS:
+        return FALLBACK, _SIZE
+    if torch.Tag.data_dependent_output in op.tags:
+        return FALLBACK, "its result is a host value that depends on the data"
+    return COMPILE, ""
+
+
+def make_plan(name: str, arguments: list[Any], leaves: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """The plan for one signature, as csrc/run.cpp reads it.
+
+    (kind, launch, inputs, results, writes, returns, neff key, reason, keep); `keep` is False when the cause may pass.
+    """
+    base, _, overload_name = name.partition(".")
+    op = overload(base, overload_name)
+    call = _call(op, arguments, [_leaf(*leaf) for leaf in leaves])
+    if _indexes_by_mask(base, call):
+        return _unplanned(KIND_HOST, "a mask's index has a size that depends on the data")
+    if base in _SKIPS_EMPTY_INPUTS:
+        call = _without_empty_inputs(call)
+    signature = signature_of(name, call)
+    try:
+        plan, launch, key = _worker.run(signature, lambda: _obtain(name, signature, call))
+    except (Unlowerable, compiler.CompileError) as error:
+        if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeExplicitAutograd"):
+            return _unplanned(KIND_DECOMPOSED, str(error))
+        return _unplanned(KIND_FALLBACK, str(error))
+    except (OSError, MemoryError) as error:
+        return _unplanned(KIND_FALLBACK, f"compiling failed this time: {error}", keep=False)
+    if plan is None:
+        return _unplanned(KIND_EMPTY, "no elements")
+    results = [(getattr(torch, out.dtype), out.sizes, out.strides, _buffer_shape(out.sizes, out.strides)) for out in plan.outputs]
+    return KIND_COMPILED, launch, list(plan.inputs), results, list(plan.writes), list(plan.returns), key, "", True
+
+
+def _unplanned(kind: int, reason: str, *, keep: bool = True) -> tuple[Any, ...]:
+    return kind, None, [], [], [], [], "", reason, keep
+
+
+def _obtain(name: str, signature: str, call: OpCall) -> tuple[ExecPlan | None, Any, str]:
+    """On the compile thread: the executable for this signature, from disk or compiled now."""
+    key, disk = key_of(signature), store()
+    started = time.perf_counter_ns()
+    stored = disk.get(key)
+    if stored is not None:
+        try:
+            executable = compiler.load(stored.executable)
+        except compiler.CompileError:
+            disk.discard(key)
+        else:
+            plan = ExecPlan.from_json(stored.plan_json)
+            spent = time.perf_counter_ns() - started
+            events.compiled(events.Compile(name, key, "disk", started, 0, 0, spent, signature), len(stored.executable))
+            return plan, _launcher(executable, plan), key
+    return _compile(name, signature, call, key, disk)
+
+
+def _compile(name: str, signature: str, call: OpCall, key: str, disk: NeffStore) -> tuple[ExecPlan | None, Any, str]:
+    from neuron_lab.emulator.lowering import lower
+
+    started = time.perf_counter_ns()
+    lowered = lower(call)
+    if lowered.plan.outputs and all(0 in out.sizes for out in lowered.plan.outputs):
+        return None, None, ""
+    begun = time.perf_counter_ns()
+    executable = compiler.compile(lowered.stablehlo)
+    compile_ns = time.perf_counter_ns() - begun
+    cost = executable.cost()
+    stored = StoredNeff(
+        op=name,
+        signature=signature,
+        stablehlo=lowered.stablehlo,
+        plan_json=lowered.plan.to_json(),
+        executable=executable.serialize(),
+        fx=lowered.fx,
+        trace_s=lowered.trace_s,
+        lower_s=lowered.lower_s,
+        compile_s=compile_ns / 1e9,
+        inputs=tuple(_port(call.leaves[index]) for index in lowered.plan.inputs),
+        outputs=tuple(Port(out.dtype, out.sizes) for out in lowered.plan.outputs),
+        flops=cost.flops,
+        bytes_accessed=cost.bytes_accessed,
+    )
+    disk.put(key, stored)
+    trace_ns, lower_ns = int(lowered.trace_s * 1e9), int(lowered.lower_s * 1e9)
+    events.compiled(events.Compile(name, key, "compiled", started, trace_ns, lower_ns, compile_ns, signature), len(stored.executable))
+    return lowered.plan, _launcher(executable, lowered.plan), key
+
+
+def _launcher(executable: compiler.Executable, plan: ExecPlan) -> Any:
+    shapes = [(_buffer_shape(out.sizes, out.strides), compiler.numpy_dtype(out.dtype)) for out in plan.outputs]
+    return compiler.launcher(executable, len(plan.inputs), shapes)
+
+
+def _port(leaf: Leaf) -> Port:
+    return Port(_short(leaf.dtype), leaf.sizes)
+
+
+def _buffer_shape(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    from neuron_lab.emulator.lowering import result_shape
+
+    return result_shape(sizes, strides)
+
+
+def _leaf(dtype: torch.dtype, sizes: tuple[int, ...], layout: tuple[int, ...] | None, wrapped: bool, number: bool) -> Leaf:
+    return Leaf(dtype, sizes, _strides(sizes, layout), layout, wrapped, number)
+
+
+def _strides(sizes: tuple[int, ...], layout: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Logical strides of a dense buffer; dimensions that are not in it are expanded (0) or of size 1."""
+    order = range(len(sizes)) if layout is None else layout
+    strides = [0] * len(sizes)
+    step = 1
+    for dim in reversed(order):
+        strides[dim] = step
+        step *= sizes[dim]
+    for dim in reversed(range(len(sizes))):
+        if sizes[dim] == 1 and layout is not None:
+            strides[dim] = strides[dim + 1] * sizes[dim + 1] if dim + 1 < len(sizes) else 1
+    return tuple(strides)
+
+
+def _call(op: OpOverload, arguments: list[Any], leaves: list[Leaf]) -> OpCall:
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for argument, value in zip(op._schema.arguments, arguments, strict=True):
+        converted = _MEMORY_FORMATS[value] if argument.name == "memory_format" and value is not None else _with_refs(value)
+        if argument.kwarg_only:
+            if argument.name not in _PLACEMENT:
+                kwargs[argument.name] = converted
+        else:
+            args.append(converted)
+    return OpCall(op, tuple(args), kwargs, tuple(leaves), torch.get_default_dtype())
+
+
+def _with_refs(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return LeafRef(value[1])
+    if isinstance(value, list):
+        return [_with_refs(item) for item in value]
+    return value
+
+
+def _indexes_by_mask(base: str, call: OpCall) -> bool:
+    if base not in _TAKES_HOST_TENSORS or len(call.args) < 2 or not isinstance(call.args[1], list):
+        return False
+    indices = [item for item in call.args[1] if isinstance(item, LeafRef)]
+    return any(call.leaves[item.index].dtype in (torch.bool, torch.uint8) for item in indices)
+
+
+def _without_empty_inputs(call: OpCall) -> OpCall:
+    parts = [part for part in call.args[0] if 0 not in call.leaves[part.index].sizes]
+    return dataclasses.replace(call, args=(parts, *call.args[1:]))
+
+
+def signature_of(name: str, call: OpCall) -> str:
+    """The call as text: op, shapes, dtypes, layouts and static arguments, e.g. `aten::add.Tensor(float32[8, 8], int64~)`.
+
+    `~` marks a Python number that became a 0-d tensor, `#` one that became an input; `{1, 0}` is a buffer order.
+    """
+    parts = [_text(value, call) for value in call.args]
+    parts += [f"{key}={_text(value, call)}" for key, value in call.kwargs.items() if value is not None]
+    return f"{name}({', '.join(parts)}) default={_short(call.default_dtype)}"
+
+
+def _text(value: Any, call: OpCall) -> str:
+    if isinstance(value, LeafRef):
+        return _leaf_text(call.leaves[value.index])
+    if isinstance(value, list):
+        return f"[{', '.join(_text(item, call) for item in value)}]"
+    if isinstance(value, torch.dtype):
+        return _short(value)
+    return re.sub(r"^torch\.", "", repr(value))
+
+
+def _leaf_text(leaf: Leaf) -> str:
+    name = _short(leaf.dtype)
+    if leaf.number:
+        return f"{name}#"
+    if leaf.wrapped:
+        return f"{name}~"
+    layout = "" if leaf.layout is None else f"{{{', '.join(map(str, leaf.layout))}}}"
+    return f"{name}{list(leaf.sizes)}{layout}"
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,58 @@
+"""One Trainium2 chip as a trn2.3xlarge shows it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from neuron_lab.errors import UsageProblem
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """The instance that is emulated. `hbm_bytes` is the limit of each core."""
+
+    instance: str
+    family: str
+    cores: int
+    hbm_bytes: int
+
+
+# aws-neuron-sdk, about-neuron/arch/neuron-hardware/trainium2: 96 GiB of HBM in four banks, eight physical cores, which
+# LNC=2 (the default) pairs into four logical ones, so 24 GiB each.
+_TRN2_3XLARGE = Chip(instance="trn2.3xlarge", family="trn2", cores=4, hbm_bytes=24 << 30)
+
+
+def chip() -> Chip:
+    """The emulated chip."""
+    return _TRN2_3XLARGE
+
+
+def visible_cores(chip: Chip, environ: Mapping[str, str] = os.environ) -> int:
+    """How many cores this process sees: NEURON_RT_VISIBLE_CORES wins over NEURON_RT_NUM_CORES, as in the Neuron runtime.
+
+    Raises UsageProblem for a list the runtime would refuse.
+    """
+    visible = environ.get("NEURON_RT_VISIBLE_CORES")
+    if visible:
+        return len(_core_list(visible, chip.cores))
+    number = environ.get("NEURON_RT_NUM_CORES")
+    if not number:
+        return chip.cores
+    if not number.isdigit() or not 0 < int(number) <= chip.cores:
+        raise UsageProblem(f"NEURON_RT_NUM_CORES={number!r}: the emulated {chip.instance} has 1 to {chip.cores} cores")
+    return int(number)
+
+
+def _core_list(text: str, count: int) -> set[int]:
+    """ "0-3" or "0,2" as a set of core numbers."""
+    cores: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        if not first.isdigit() or not (last or first).isdigit():
+            raise UsageProblem(f"NEURON_RT_VISIBLE_CORES={text!r} is not a list of cores such as 0-3 or 0,2")
+        cores.update(range(int(first), int(last or first) + 1))
+    if not cores or max(cores) >= count:
+        raise UsageProblem(f"NEURON_RT_VISIBLE_CORES={text!r}: the emulated chip has cores 0 to {count - 1}")
+    return cores

@@ -1,0 +1,161 @@
+"""The fast hook: what the device did between `start` and `stop`, with next to no cost for the program."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+__all__ = ["Compile", "Counters", "Hook", "RawLog", "compiled", "counters", "history", "hook"]
+
+_CAPACITY = 1 << 17  # events kept per session: about 10 MB
+
+
+class Compile(NamedTuple):
+    """One NEFF that was made or read; times in nanoseconds, start on the `time.perf_counter_ns` clock."""
+
+    op: str
+    neff: str
+    source: str
+    """ "compiled" or "disk"; for "disk" the whole read is in `compile_ns`."""
+    start_ns: int
+    trace_ns: int
+    lower_ns: int
+    compile_ns: int
+    signature: str
+
+
+@dataclass(frozen=True, slots=True)
+class RawLog:
+    """What a session saw, as tuples. Times are nanoseconds on the `time.perf_counter_ns` clock."""
+
+    ops: list[tuple[Any, ...]]
+    """(op, kind, neff, core, thread, start_ns, end_ns, device_ns, bytes, cold): a ring, the newest are kept."""
+    totals: list[tuple[Any, ...]]
+    """(op, kind, neff, core, calls, cold_calls, total_ns, device_ns, bytes): exact."""
+    compiles: list[tuple[Any, ...]]
+    """The fields of `Compile`."""
+    fallbacks: list[tuple[Any, ...]]
+    """(op, reason, calls, total_ns)."""
+    copies: list[tuple[Any, ...]]
+    """(direction, core, start_ns, end_ns, bytes): a ring."""
+    copy_totals: list[tuple[Any, ...]]
+    """(direction, calls, total_ns, bytes)."""
+    syncs: int
+    dropped: int
+    overhead_ns: int
+    """Estimated: the cost of one event, measured when the session starts, times the events."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """Since the process started or the counts were cleared."""
+
+    compiled: int = 0
+    from_disk: int = 0
+    compile_ns: int = 0
+    executable_bytes: int = 0
+    """Of the executables that were made or read."""
+
+
+counters = Counters()
+_history: deque[Compile] = deque(maxlen=1 << 14)
+_lock = threading.Lock()
+_open: list[Hook] = []
+
+
+def compiled(event: Compile, executable_bytes: int) -> None:
+    """Called by dispatch, on the compile thread, for every NEFF made or read."""
+    with _lock:
+        _history.append(event)
+        counters.executable_bytes += executable_bytes
+        if event.source == "disk":
+            counters.from_disk += 1
+        else:
+            counters.compiled += 1
+            counters.compile_ns += event.trace_ns + event.lower_ns + event.compile_ns
+        for session in _open:
+            session.compiles.append(event)
+
+
+def history() -> list[Compile]:
+    """The newest NEFFs made or read by this process, oldest first."""
+    with _lock:
+        return list(_history)
+
+
+def hook() -> Hook:
+    """A new session, not yet started."""
+    return Hook()
+
+
+class Hook:
+    """One recording session. Several may be open at once; each sees what happens between its own `start` and `stop`."""
+
+    def __init__(self, capacity: int = _CAPACITY) -> None:
+        self.compiles: list[Compile] = []
+        self._capacity = capacity
+        self._session: Any = None
+
+    def start(self) -> None:
+        """Begin to record. Raises RuntimeError when this session is already open."""
+        if self._session is not None:
+            raise RuntimeError("this recording session is already open")
+        from neuron_lab.emulator import shim
+
+        with _lock:
+            _open.append(self)
+        self._session = shim().open_session(self._capacity)
+
+    def stop(self) -> RawLog:
+        """End the session. Raises RuntimeError when it is not open."""
+        if self._session is None:
+            raise RuntimeError("this recording session is not open")
+        from neuron_lab.emulator import shim
+
+        shim().close_session(self._session)
+        with _lock:
+            _open.remove(self)
+        raw = shim().drain(self._session)
+        self._session = None
+        fallbacks = _fallbacks(raw["totals"])
+        events = sum(row[4] for row in raw["totals"]) + sum(row[1] for row in raw["copy_totals"])
+        return RawLog(
+            ops=raw["ops"],
+            totals=[row[:9] for row in raw["totals"]],
+            compiles=list(self.compiles),
+            fallbacks=fallbacks,
+            copies=raw["copies"],
+            copy_totals=raw["copy_totals"],
+            syncs=raw["syncs"],
+            dropped=raw["dropped"],
+            overhead_ns=int(events * _event_ns()),
+        )
+
+
+def _fallbacks(totals: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    calls: Counter[tuple[str, str]] = Counter()
+    spent: Counter[tuple[str, str]] = Counter()
+    for op, kind, _neff, _core, count, _cold, total_ns, *_, reason in totals:
+        if kind == "fallback":
+            calls[op, reason] += count
+            spent[op, reason] += total_ns
+    return [(op, reason, count, spent[op, reason]) for (op, reason), count in calls.items()]
+
+
+_measured_ns: float | None = None
+
+
+def _event_ns() -> float:
+    """Nanoseconds that recording adds to one event, measured once on this machine."""
+    global _measured_ns
+    if _measured_ns is None:
+        from neuron_lab.emulator import shim
+
+        rounds = 2000
+        started = time.perf_counter_ns()
+        shim().record_idle_events(rounds)
+        _measured_ns = (time.perf_counter_ns() - started) / rounds
+    return _measured_ns

@@ -1,0 +1,60 @@
+"""``lower``: one ATen call -> StableHLO and the plan to run it."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+from torch._ops import OpOverload
+
+from ._fake import fake_tensors
+from ._mlir import to_stablehlo
+from ._records import Lowered, OpCall, Unlowerable
+from ._registry import LIFTED
+from ._schema import functional_form
+from ._trace import trace
+
+
+def lower(call: OpCall) -> Lowered:
+    """Lower one call. Raises Unlowerable with a one-line reason; nothing else escapes.
+
+    To be called from one thread at a time, with clean thread-local state. The leaves are specifications only.
+    """
+    started = time.perf_counter()
+    with fake_tensors(call.default_dtype):
+        traced = _guarded(call.op, lambda: trace(call))
+    traced_at = time.perf_counter()
+    text = _guarded(call.op, lambda: to_stablehlo(traced.graph))
+    return Lowered(
+        stablehlo=text,
+        plan=traced.plan,
+        fx=str(traced.graph),
+        decomposed=traced.decomposed,
+        trace_s=traced_at - started,
+        lower_s=time.perf_counter() - traced_at,
+    )
+
+
+def _guarded(op: OpOverload, step: Callable[[], Any]) -> Any:
+    name = f"{op._schema.name}.{op._overloadname}".removesuffix(".default")
+    try:
+        return step()
+    except Unlowerable as reason:
+        raise Unlowerable(f"{name}: {_one_line(reason)}") from reason
+    except Exception as error:  # PyTorch and torch-mlir raise many types; each one means that the op stays on the CPU
+        raise Unlowerable(f"{name}: {type(error).__name__}: {_one_line(error)}") from error
+
+
+def _one_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:240] if lines else "no message"
+
+
+@functools.cache
+def lifts_numbers(op: OpOverload) -> tuple[bool, ...]:
+    """For each schema argument of ``op``: whether its number is lifted to an input, else it is static."""
+    form = functional_form(op)
+    names = LIFTED.get(form.functional, frozenset()) if form else frozenset()
+    return tuple(argument.name in names for argument in op._schema.arguments)

@@ -1,0 +1,205 @@
+"""Records ATen calls on fake tensors into an FX graph, rewriting ops on the way.
+
+A small replacement for ``make_fx``: same graphs, about a tenth of its time, and full control over which op is kept.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ._records import Unlowerable
+from ._registry import DECOMPOSITIONS
+from ._schema import bind, functional_form
+
+aten = torch.ops.aten
+
+IDENTITIES = frozenset(
+    {
+        aten.clone.default,
+        aten.alias.default,
+        aten.detach.default,
+        aten.detach_.default,
+        aten.lift.default,
+        aten.lift_fresh.default,
+        aten.lift_fresh_copy.default,
+        aten.contiguous.default,
+        aten.positive.default,
+    }
+)
+"""Ops that only give a new tensor with the same values: no node is needed."""
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Active between the op and the fake tensor mode; ``graph`` grows with every op that is kept."""
+
+    def __init__(self, native: Callable[[OpOverload], bool], table: dict[Any, Callable[..., Any]]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.graph = fx.Graph()
+        self.rewritten = False
+        self._native = native
+        self._table = table
+        self._nodes: dict[int, fx.Node] = {}
+        self._alive: list[Tensor] = []
+        self._storages: dict[int, set[int]] = {}
+        self._depth = 0
+        self._copies: set[int] = set()
+        """Results of rewritten view ops: writing to them would be lost."""
+
+    def placeholder(self, name: str, tensor: Tensor) -> None:
+        """Declare ``tensor`` as an input of the graph."""
+        node = self.graph.placeholder(name)
+        node.meta["val"] = tensor
+        self._bind(tensor, node)
+
+    def node(self, tensor: Tensor) -> fx.Node:
+        """The node that computes ``tensor``."""
+        found = self._nodes.get(id(tensor))
+        return self._constant(tensor) if found is None else found
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func.namespace == "prim":
+            return func(*args, **kwargs)
+        if func in IDENTITIES:
+            return self._identity(func, args, kwargs)
+        own = DECOMPOSITIONS.get(func)
+        if own is not None:
+            result = self._rewrite(own, args, kwargs)
+            if result is not NotImplemented:
+                if isinstance(result, Tensor) and func._schema.returns[0].alias_info is not None:
+                    self._copies.add(id(result))
+                return result
+        if self._native(func):
+            return self._keep(func, args, kwargs)
+        if func._schema.is_mutable:
+            return self._mutate(func, args, kwargs)
+        known = self._table.get(func)
+        if known is not None:
+            result = self._rewrite(known, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        if func._can_decompose():
+            with self:
+                return func.decompose(*args, **kwargs)
+        raise Unlowerable(f"no lowering for {func._schema.name}.{func._overloadname}")
+
+    def _rewrite(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        if self._depth >= _DEEPEST:
+            raise Unlowerable("its decompositions lead back to themselves")
+        self._depth += 1
+        try:
+            with self:
+                result = function(*args, **kwargs)
+        finally:
+            self._depth -= 1
+        if result is not NotImplemented:
+            self.rewritten = True
+        return result
+
+    def _identity(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+        source = args[0]
+        node = self.node(source)
+        if func is aten.detach_.default:
+            return source  # type: ignore[no-any-return]
+        result = self._copy(func, source, kwargs)
+        self._bind(result, node)
+        return result
+
+    @staticmethod
+    def _copy(func: OpOverload, source: Tensor, kwargs: Any) -> Tensor:
+        if not isinstance(source, FakeTensor):
+            return torch.empty_strided(source.shape, source.stride(), dtype=source.dtype)
+        return func(source, **kwargs)  # type: ignore[no-any-return]
+
+    def _keep(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
+        result = func(*args, **kwargs)
+        node = self.graph.call_function(func, self._to_nodes(args), self._to_nodes(kwargs))
+        if isinstance(result, Tensor):
+            self._bind(result, node)
+        else:
+            for index, item in enumerate(result):
+                if isinstance(item, Tensor):
+                    self._bind(item, self.graph.call_function(operator.getitem, (node, index)))
+        node.meta["val"] = result
+        return result
+
+    def _mutate(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
+        """Run the functional form and let the written tensors stand for its results from now on."""
+        form = functional_form(func)
+        if form is None:
+            raise Unlowerable(f"no functional form of {func._schema.name}.{func._overloadname}")
+        bound = bind(func, args, kwargs)
+        targets = [bound[name] for name in form.mutated]
+        if form.out_variant:
+            kwargs = {name: value for name, value in kwargs.items() if name not in form.mutated}
+        with self:
+            results = form.functional(*args, **kwargs)
+            results = list(results) if isinstance(results, (tuple, list)) else [results]
+            for target, result in zip(targets, results[-len(targets) :], strict=True):
+                self._overwrite(target, result)
+        return targets[0] if len(targets) == 1 else tuple(targets)
+
+    def _overwrite(self, target: Any, result: Tensor) -> None:
+        if (
+            not isinstance(target, Tensor)
+            or id(target) in self._copies
+            or len(self._storages[target.untyped_storage()._cdata]) > 1
+        ):
+            raise Unlowerable("a decomposition writes to a view")
+        if result.shape != target.shape:
+            result = result.expand(target.shape)
+        if result.dtype != target.dtype:
+            result = aten._to_copy.default(result, dtype=target.dtype)
+        self._nodes[id(target)] = self.node(result)
+
+    def _bind(self, tensor: Tensor, node: fx.Node) -> None:
+        node.meta.setdefault("val", tensor)
+        self._nodes[id(tensor)] = node
+        self._alive.append(tensor)
+        self._storages.setdefault(tensor.untyped_storage()._cdata, set()).add(id(tensor))
+
+    def _to_nodes(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return self.node(value)
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._to_nodes(item) for item in value)
+        if isinstance(value, dict):
+            return {key: self._to_nodes(item) for key, item in value.items() if key not in _IGNORED}
+        return value
+
+    def _constant(self, tensor: Tensor) -> fx.Node:
+        """A real one-element tensor made by a decomposition; longer ones would become dense resources XLA rejects."""
+        if isinstance(tensor, FakeTensor) or tensor.numel() != 1:
+            raise Unlowerable("a decomposition holds a constant tensor")
+        with torch.utils._python_dispatch._disable_current_modes():
+            value = tensor.item()
+        node = self.graph.call_function(aten.full.default, (list(tensor.shape), value), {"dtype": tensor.dtype})
+        node.meta["val"] = torch.empty(tensor.shape, dtype=tensor.dtype)
+        self._nodes[id(tensor)] = node
+        self._alive.append(tensor)
+        return node
+
+
+_DEEPEST = 12
+"""Nesting of decompositions beyond which they must be going in circles."""
+
+_IGNORED = frozenset({"device", "pin_memory", "layout", "non_blocking"})
+
+
+def flatten_tensors(values: Iterable[Any]) -> list[Tensor]:
+    """All tensors in ``values``, nested lists and tuples flattened, in order."""
+    found: list[Tensor] = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found.extend(flatten_tensors(value))
+    return found

@@ -1,0 +1,28 @@
+"""Rewrites of ATen ops into ops that torch-mlir lowers correctly, by subject."""
+
+from __future__ import annotations
+
+
+def register() -> None:
+    """Fill the registry. Importing the modules does it; calling this twice changes nothing."""
+    from . import (  # noqa: F401
+        activations,
+        arithmetic,
+        attention,
+        convolution,
+        foreach,
+        indexing,
+        linear_algebra,
+        normalisation,
+        numbers,
+        optimizers,
+        pointwise,
+        pooling,
+        prims,
+        recurrent,
+        reductions,
+        scans,
+        shapes,
+        special,
+        upsampling,
+    )

@@ -1,0 +1,136 @@
+"""Element-wise arithmetic, comparisons and bit operations with lifted numbers."""
+
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._promotion import Number, Operand, as_tensor, cast, computation_dtype, result_type
+from .._registry import decompose, rule
+
+aten = torch.ops.aten
+
+
+def floating(dtype: torch.dtype) -> torch.dtype:
+    """``dtype`` if it is a float or complex type, else the default dtype."""
+    return dtype if dtype.is_floating_point or dtype.is_complex else torch.get_default_dtype()
+
+
+def as_operand(value: Operand, dtype: torch.dtype) -> Any:
+    """``value`` rounded to ``dtype`` and then widened to the computation type."""
+    rounded = as_tensor(value, dtype)
+    return cast(rounded, computation_dtype(dtype)) if isinstance(rounded, Tensor) else rounded
+
+
+def _linear(self: Operand, other: Operand, alpha: Operand, function: Callable[..., Tensor]) -> Tensor:
+    """add and sub: numbers are rounded to the common dtype first, unlike in mul and div (seen on CPU)."""
+    common = result_type(self, other)
+    right = as_operand(other, common)
+    if isinstance(alpha, Number) or alpha != 1:
+        right = torch.mul(right, as_operand(alpha, common))
+    return cast(function(as_operand(self, common), right), common)
+
+
+@rule(aten.add.Tensor, aten.add.Scalar, lifts="other alpha")
+def add(self: Operand, other: Operand, alpha: Operand = 1) -> Tensor:
+    return _linear(self, other, alpha, torch.add)
+
+
+@rule(aten.sub.Tensor, aten.sub.Scalar, lifts="other alpha")
+def sub(self: Operand, other: Operand, alpha: Operand = 1) -> Tensor:
+    return _linear(self, other, alpha, torch.sub)
+
+
+@rule(aten.rsub.Tensor, aten.rsub.Scalar, lifts="other alpha")
+def rsub(self: Operand, other: Operand, alpha: Operand = 1) -> Tensor:
+    return sub(other, self, alpha)
+
+
+@rule(aten.mul.Tensor, aten.mul.Scalar, lifts="other")
+def mul(self: Operand, other: Operand) -> Tensor:
+    common = result_type(self, other)
+    compute = computation_dtype(common)
+    return cast(torch.mul(as_tensor(self, compute), as_tensor(other, compute)), common)
+
+
+@rule(aten.div.Tensor, aten.div.Scalar, lifts="other")
+def div(self: Operand, other: Operand) -> Tensor:
+    common = floating(result_type(self, other))
+    compute = computation_dtype(common)
+    left: Any = as_tensor(self, compute)
+    right: Any = as_tensor(other, compute)
+    return cast(torch.div(left, right), common)
+
+
+@decompose(aten.add.Tensor)
+def add_alpha(self: Tensor, other: Tensor, *, alpha: Operand = 1) -> Tensor:
+    return NotImplemented if alpha == 1 else add(self, other, alpha)
+
+
+@decompose(aten.sub.Tensor)
+def sub_alpha(self: Tensor, other: Tensor, *, alpha: Operand = 1) -> Tensor:
+    return NotImplemented if alpha == 1 else sub(self, other, alpha)
+
+
+def _common(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Rule for a function whose kernel casts both operands to the common dtype."""
+
+    def run(self: Operand, other: Operand) -> Tensor:
+        common = result_type(self, other)
+        return function(as_tensor(self, common), as_tensor(other, common))
+
+    return run
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    _packet = getattr(aten, _name)
+    rule(_packet.Tensor, _packet.Scalar, lifts="other")(_common(_packet.Tensor))
+
+
+def _of_tensors(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """As ``_common``, with static numbers turned into tensors too."""
+
+    def run(self: Operand, other: Operand) -> Tensor:
+        common = result_type(self, other)
+        operands = [as_tensor(value, common) for value in (self, other)]
+        return function(*[v if isinstance(v, Tensor) else torch.full([], v, dtype=common) for v in operands])
+
+    return run
+
+
+for _name in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"):
+    _packet = getattr(aten, _name)
+    _numbers = (_packet.Tensor_Scalar if "shift" in _name else _packet.Scalar, _packet.Scalar_Tensor)
+    rule(_packet.Tensor, *_numbers, lifts="self other")(_of_tensors(_packet.Tensor))
+    decompose(*_numbers)(_of_tensors(_packet.Tensor))
+
+
+def _register_comparison(name: str) -> None:
+    packet = getattr(aten, name)
+    compare: Callable[..., Tensor] = getattr(torch, name)
+
+    def tensors(self: Tensor, other: Tensor) -> Tensor:
+        """XLA refuses torch-mlir's signed comparison of booleans and bytes."""
+        if self.dtype == other.dtype == torch.bool and name in ("eq", "ne"):
+            differ = torch.logical_xor(self, other)
+            return differ if name == "ne" else torch.logical_not(differ)
+        if not {self.dtype, other.dtype} <= _UNSIGNED:
+            return NotImplemented
+        return compare(cast(self, torch.int32), cast(other, torch.int32))
+
+    def number(self: Tensor, other: float) -> Tensor:
+        return compare(cast(self, torch.int32), other) if self.dtype in _UNSIGNED else NotImplemented
+
+    decompose(packet.Tensor)(tensors)
+    decompose(packet.Scalar)(number)
+
+
+_UNSIGNED = frozenset({torch.bool, torch.uint8})
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    _register_comparison(_name)

@@ -1,0 +1,129 @@
+"""Gradients of interpolation: every kind is a product of one matrix per dim, so the gradient is its transpose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from .._promotion import cast, computation_dtype
+from .._registry import decompose
+from .pooling import along
+
+aten = torch.ops.aten
+
+
+def _ratio(size: int, out: int, align_corners: bool, scale: float | None) -> float:
+    """``area_pixel_compute_scale`` of ATen's UpSample.h."""
+    if align_corners:
+        return (size - 1) / (out - 1) if out > 1 else 0.0
+    return 1.0 / scale if scale is not None and scale > 0 else size / out
+
+
+def _column(out: int, dtype: torch.dtype) -> Tensor:
+    return cast(torch.reshape(torch.arange(out), [out, 1]), dtype)
+
+
+def _nearest(size: int, out: int, scale: float | None, exact: bool, dtype: torch.dtype) -> Tensor:
+    step = _ratio(size, out, False, scale)
+    position = torch.add(_column(out, torch.float32), 0.5 if exact else 0.0)
+    source = torch.clamp(torch.floor(torch.mul(position, step)), max=size - 1)
+    return cast(torch.eq(cast(source, torch.int64), torch.arange(size)), dtype)
+
+
+def _linear(size: int, out: int, align_corners: bool, scale: float | None, dtype: torch.dtype) -> Tensor:
+    step = _ratio(size, out, align_corners, scale)
+    position = _column(out, dtype)
+    if align_corners:
+        real = torch.mul(position, step)
+    else:
+        real = torch.clamp(torch.sub(torch.mul(torch.add(position, 0.5), step), 0.5), min=0.0)
+    low = torch.clamp(torch.floor(real), max=size - 1)
+    high = torch.clamp(torch.add(low, 1), max=size - 1)
+    share = torch.clamp(torch.sub(real, low), 0.0, 1.0)
+    cells = cast(torch.arange(size), dtype)
+    lower = torch.mul(cast(torch.eq(cells, low), dtype), torch.sub(1.0, share))
+    return torch.add(lower, torch.mul(cast(torch.eq(cells, high), dtype), share))
+
+
+def _cubic(size: int, out: int, align_corners: bool, scale: float | None, dtype: torch.dtype) -> Tensor:
+    """Keys' kernel with a = -0.75; borders repeat."""
+    step = _ratio(size, out, align_corners, scale)
+    position = _column(out, dtype)
+    real = torch.mul(position, step) if align_corners else torch.sub(torch.mul(torch.add(position, 0.5), step), 0.5)
+    base = torch.floor(real)
+    part = torch.sub(real, base)
+    cells = cast(torch.arange(size), dtype)
+    total: Tensor | None = None
+    for shift in (-1, 0, 1, 2):
+        distance = torch.abs(torch.sub(part, float(shift)))
+        near = torch.add(torch.mul(torch.mul(torch.sub(torch.mul(distance, 1.25), 2.25), distance), distance), 1.0)
+        far = torch.add(torch.mul(torch.add(torch.mul(distance, -0.75), 3.75), distance), -6.0)
+        far = torch.add(torch.mul(far, distance), 3.0)
+        weight = torch.where(torch.le(distance, 1.0), near, far)
+        cell = torch.clamp(torch.add(base, float(shift)), 0.0, float(size - 1))
+        term = torch.mul(cast(torch.eq(cells, cell), dtype), weight)
+        total = term if total is None else torch.add(total, term)
+    assert total is not None
+    return total
+
+
+def _applied(grad: Tensor, matrices: list[Tensor]) -> Tensor:
+    wide = cast(grad, computation_dtype(grad.dtype))
+    for dim, matrix in enumerate(matrices, start=2):
+        wide = along(wide, matrix.t(), dim)
+    return cast(wide, grad.dtype)
+
+
+def _geometry(
+    output_size: Sequence[int], input_size: Sequence[int], scales: Sequence[float | None]
+) -> list[tuple[int, int, float | None]]:
+    known = list(scales) or [None] * len(output_size)
+    return list(zip(input_size[2:], output_size, known, strict=True))
+
+
+def _register_nearest(name: str, exact: bool) -> None:
+    def backward(
+        grad_output: Tensor, output_size: Sequence[int], input_size: Sequence[int], *scales: float | None
+    ) -> Tensor:
+        dtype = computation_dtype(grad_output.dtype)
+        geometry = _geometry(output_size, input_size, scales)
+        return _applied(grad_output, [_nearest(size, out, scale, exact, dtype) for size, out, scale in geometry])
+
+    decompose(getattr(aten, name).default)(backward)
+
+
+for _rank in (1, 2, 3):
+    _register_nearest(f"upsample_nearest{_rank}d_backward", exact=False)
+    _register_nearest(f"_upsample_nearest_exact{_rank}d_backward", exact=True)
+
+
+@decompose(
+    aten.upsample_linear1d_backward.default,
+    aten.upsample_bilinear2d_backward.default,
+    aten.upsample_trilinear3d_backward.default,
+)
+def upsample_linear_backward(
+    grad_output: Tensor,
+    output_size: Sequence[int],
+    input_size: Sequence[int],
+    align_corners: bool,
+    *scales: float | None,
+) -> Tensor:
+    dtype = computation_dtype(grad_output.dtype)
+    geometry = _geometry(output_size, input_size, scales)
+    return _applied(grad_output, [_linear(size, out, align_corners, scale, dtype) for size, out, scale in geometry])
+
+
+@decompose(aten.upsample_bicubic2d_backward.default)
+def upsample_bicubic_backward(
+    grad_output: Tensor,
+    output_size: Sequence[int],
+    input_size: Sequence[int],
+    align_corners: bool,
+    *scales: float | None,
+) -> Tensor:
+    dtype = computation_dtype(grad_output.dtype)
+    geometry = _geometry(output_size, input_size, scales)
+    return _applied(grad_output, [_cubic(size, out, align_corners, scale, dtype) for size, out, scale in geometry])

@@ -1,0 +1,92 @@
+"""The records of a recording. Times are nanoseconds on the `time.perf_counter_ns` clock, sizes are bytes.
+
+`OpCall` and `Copy` are named tuples: there may be hundreds of thousands, and a frozen dataclass costs five times as much to build.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class OpCall(NamedTuple):
+    """One call of an ATen overload ("aten::add.Tensor").
+
+    `kind` is "compiled", "fallback" (ran on the CPU), "host" (structural work) or "empty" (nothing to compute). `neff` is the key
+    of the compiled unit, None without one. `device_ns` is the time inside the executable, or in the CPU kernel. `cold`: this call
+    compiled the unit or loaded it from disk.
+    """
+
+    op: str
+    kind: str
+    neff: str | None
+    core: int
+    thread: int
+    start_ns: int
+    end_ns: int
+    device_ns: int
+    bytes: int
+    cold: bool
+
+
+class Copy(NamedTuple):
+    """One copy; `direction` is "h2d", "d2h" or "d2d"."""
+
+    direction: str
+    core: int
+    start_ns: int
+    end_ns: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpTotal:
+    """Exact sums over every call with the same op, kind, NEFF and core."""
+
+    op: str
+    kind: str
+    neff: str | None
+    core: int
+    calls: int
+    cold_calls: int
+    total_ns: int
+    device_ns: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compile:
+    """One NEFF that was made ("compiled") or read from the cache directory ("disk"; `compile_ns` is then the load)."""
+
+    op: str
+    neff: str
+    source: str
+    start_ns: int
+    trace_ns: int
+    lower_ns: int
+    compile_ns: int
+    signature: str
+
+    @property
+    def total_ns(self) -> int:
+        return self.trace_ns + self.lower_ns + self.compile_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """Every call of one op that ran on the CPU for one reason."""
+
+    op: str
+    reason: str
+    calls: int
+    total_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTotal:
+    """Exact sums over every copy in one direction."""
+
+    direction: str
+    calls: int
+    total_ns: int
+    bytes: int

@@ -1,0 +1,81 @@
+"""Numbers and text as people read them."""
+
+from __future__ import annotations
+
+DASH = "–"
+
+
+def duration(ns: float) -> str:
+    """Three digits and a unit: "1.28 s", "58.1 ms", "420 µs", "0"."""
+    if ns == 0:
+        return "0"
+    for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if ns >= factor * 0.9995:
+            return f"{_three_digits(ns / factor)} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def size(count: int) -> str:
+    """Decimal bytes: "12.6 MB"."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 999.5:
+            return f"{count} B" if unit == "B" else f"{_three_digits(value)} {unit}"
+        value /= 1000
+    return f"{_three_digits(value)} TB"
+
+
+def binary_size(count: int) -> str:
+    """Binary bytes, as HBM is sold: "96 GiB", "41.2 MiB"."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1023.5:
+            return f"{_trimmed(value)} {unit}"
+        value /= 1024
+    return f"{_trimmed(value)} TiB"
+
+
+def count(number: int) -> str:
+    """Thousands set apart: "12,345"."""
+    return f"{number:,}"
+
+
+def plural(number: int, noun: str) -> str:
+    """ "1 NEFF", "11 NEFFs"."""
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def share(part: float, whole: float) -> str:
+    """Percent without decimals, "<1 %" for what would vanish."""
+    if not whole or not part:
+        return DASH
+    percent = 100 * part / whole
+    return "<1 %" if percent < 0.95 else f"{percent:.0f} %"
+
+
+def shorten(text: str, width: int) -> str:
+    """One line of at most `width` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def wrapped(pieces: list[str], separator: str, width: int) -> list[str]:
+    """Join pieces into lines of at most `width` characters, breaking only between them."""
+    lines: list[str] = []
+    for piece in pieces:
+        if lines and len(lines[-1]) + len(separator) + len(piece) <= width:
+            lines[-1] += separator + piece
+        else:
+            lines.append(piece)
+    return lines
+
+
+def _three_digits(value: float) -> str:
+    if value >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+def _trimmed(value: float) -> str:
+    text = _three_digits(value)
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,97 @@
+"""The sentences of a report, the same in text and HTML."""
+
+from __future__ import annotations
+
+from neuron_lab.recording import Recording
+from neuron_lab.render._format import count, duration, plural, size
+from neuron_lab.report import OpRow, Report
+
+PART_LABELS = {
+    "compile": "compile",
+    "device": "device",
+    "fallback": "CPU fallback",
+    "copies": "copies",
+    "rest": "Python and the rest",
+}
+
+
+def headline(report: Report) -> list[str]:
+    """Device, cores, op calls, NEFFs."""
+    found = report.summary
+    parts = [found.device]
+    if found.cores:
+        parts.append(_cores(found.cores))
+    parts.append(plural(found.op_calls, "op call"))
+    if found.neffs:
+        parts.append(f"{plural(found.neffs, 'NEFF')}, {_origin(report)}")
+    return parts
+
+
+def temperature(report: Report) -> tuple[str, str]:
+    """What was cold and what was warm, one phrase each; empty when there was none."""
+    found, compiles = report.summary, report.recording.compiles
+    cold = []
+    for source, verb in (("compiled", "compiled"), ("disk", "loaded from disk")):
+        items = [item for item in compiles if (item.source == "disk") == (source == "disk")]
+        if items:
+            cold.append(f"{count(len(items))} {verb} in {duration(sum(item.total_ns for item in items))}")
+    warm = f"{plural(found.warm_calls, 'call')}" if found.warm_calls else ""
+    return " · ".join(cold), warm
+
+
+def partial(recording: Recording) -> str:
+    """Why the report stops early, "" when it does not."""
+    return f"PARTIAL: stopped by {recording.error}" if recording.error else ""
+
+
+def left_out(rows: list[OpRow]) -> str:
+    """The rows that are not shown."""
+    if not rows:
+        return ""
+    return f"… {count(len(rows))} more ({duration(sum(row.total_ns for row in rows))})"
+
+
+def fallback_reasons(report: Report) -> list[tuple[OpRow, str]]:
+    """Ops that ran on the CPU and why, the dearest first."""
+    rows = sorted((row for row in report.op_rows if row.fallback_calls), key=lambda row: -row.fallback_ns)
+    return [(row, "; ".join(row.reasons) or "reason not known") for row in rows]
+
+
+def copied(report: Report) -> str:
+    """How much went over the bus, "" when nothing did."""
+    found = report.summary
+    if not found.copies:
+        return ""
+    noun = "copy" if found.copies == 1 else "copies"
+    text = f"{count(found.copies)} {noun}, {size(found.copy_bytes)}"
+    return f"{text}, {plural(found.syncs, 'sync')}" if found.syncs else text
+
+
+def footer(report: Report) -> list[str]:
+    """Versions, what served the device, what measuring cost."""
+    environment, found = report.recording.environment, report.summary
+    versions = dict(environment.versions)
+    parts = [f"{name} {versions[name]}" for name in ("torch", "torch_neuronx", "neuron_lab") if name in versions]
+    parts.append("emulated, not Trainium" if environment.emulated else environment.device)
+    parts.append(f"measuring cost {duration(report.recording.overhead_ns)}")
+    if found.events_dropped:
+        parts.append(f"{plural(found.events_dropped, 'event')} not kept, the split is estimated from exact totals")
+    return parts
+
+
+def _origin(report: Report) -> str:
+    found = report.summary
+    origin = []
+    if found.neffs_compiled:
+        origin.append(f"{count(found.neffs_compiled)} compiled")
+    if found.neffs_loaded:
+        origin.append(f"{count(found.neffs_loaded)} from disk")
+    return ", ".join(origin) or "all warm"
+
+
+def _cores(cores: tuple[int, ...]) -> str:
+    if len(cores) == 1:
+        return f"neuron:{cores[0]}"
+    if cores == tuple(range(cores[0], cores[-1] + 1)):
+        return f"neuron:{cores[0]}–{cores[-1]}"
+    return "neuron:" + ",".join(map(str, cores))

@@ -1,0 +1,116 @@
+"""Rows as pandas DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from neuron_lab.recording import Compile, CopyTotal, Recording
+from neuron_lab.report._tables import CompileTime, NeffRow, OpRow
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_STAGES = ["compile_s", "trace_s", "lower_s", "xla_s", "load_s"]
+OP_COLUMNS = [
+    *("op", "calls", "cold_calls", "neffs", *_STAGES, "memory_hits", "disk_hits", "device_ms", "device_ms_median"),
+    *("fallback_calls", "fallback_ms", "host_calls", "bytes", "total_ms", "share"),
+]
+NEFF_COLUMNS = [
+    "neff",
+    "op",
+    "signature",
+    "source",
+    *_STAGES,
+    "calls",
+    "cold_calls",
+    "device_ms",
+    "device_ms_median",
+    "bytes",
+    "cores",
+]
+COMPILE_COLUMNS = ["op", "neff", "source", "at_s", *_STAGES, "signature"]
+FALLBACK_COLUMNS = ["op", "reason", "calls", "ms"]
+COPY_COLUMNS = ["direction", "calls", "ms", "bytes"]
+
+
+def ops(rows: Iterable[OpRow], wall_ns: int) -> pd.DataFrame:
+    """One row an op; `share` is the part of the wall time spent in its calls, 0 to 1 (more with threads)."""
+    return _frame(OP_COLUMNS, (_op(row, wall_ns) for row in rows))
+
+
+def neffs(rows: Iterable[NeffRow]) -> pd.DataFrame:
+    """One row a NEFF."""
+    return _frame(NEFF_COLUMNS, map(_neff, rows))
+
+
+def compiles(recording: Recording) -> pd.DataFrame:
+    """One row a compile or a load from disk, in time order; `at_s` counts from the start of the profile."""
+    items = sorted(recording.compiles, key=lambda item: item.start_ns)
+    return _frame(COMPILE_COLUMNS, (_compile(item, recording.start_ns) for item in items))
+
+
+def fallbacks(recording: Recording) -> pd.DataFrame:
+    """One row an op and reason, the dearest first."""
+    items = sorted(recording.fallbacks, key=lambda item: -item.total_ns)
+    return _frame(FALLBACK_COLUMNS, ([item.op, item.reason, item.calls, item.total_ns / 1e6] for item in items))
+
+
+def copies(totals: Iterable[CopyTotal]) -> pd.DataFrame:
+    """One row a direction."""
+    return _frame(COPY_COLUMNS, ([item.direction, item.calls, item.total_ns / 1e6, item.bytes] for item in totals))
+
+
+def _frame(columns: list[str], rows: Iterable[list[Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(list(rows), columns=columns)
+
+
+def _op(row: OpRow, wall_ns: int) -> list[Any]:
+    return [
+        row.op,
+        row.calls,
+        row.cold_calls,
+        row.neffs,
+        *_stages(row.compile),
+        row.memory_hits,
+        row.disk_hits,
+        row.device_ns / 1e6,
+        _ms(row.device_median_ns),
+        row.fallback_calls,
+        row.fallback_ns / 1e6,
+        row.host_calls,
+        row.bytes,
+        row.total_ns / 1e6,
+        row.total_ns / wall_ns if wall_ns else 0.0,
+    ]
+
+
+def _neff(row: NeffRow) -> list[Any]:
+    return [
+        row.neff,
+        row.op,
+        row.signature,
+        row.source,
+        *_stages(row.compile),
+        row.calls,
+        row.cold_calls,
+        row.device_ns / 1e6,
+        _ms(row.device_median_ns),
+        row.bytes,
+        row.cores,
+    ]
+
+
+def _compile(item: Compile, start_ns: int) -> list[Any]:
+    at = (item.start_ns - start_ns) / 1e9
+    return [item.op, item.neff, item.source, at, *_stages(CompileTime.of([item])), item.signature]
+
+
+def _stages(time: CompileTime) -> list[float]:
+    return [ns / 1e9 for ns in (time.total_ns, time.trace_ns, time.lower_ns, time.xla_ns, time.load_ns)]
+
+
+def _ms(ns: float | None) -> float:
+    return float("nan") if ns is None else ns / 1e6

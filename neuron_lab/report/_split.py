@@ -1,0 +1,133 @@
+"""Where the wall time went: five parts that add up to it exactly.
+
+Threads and cores overlap, and a copy may happen inside a fallback, so sums of durations can count an instant twice. Each instant of
+the wall is therefore given to the first of compile, CPU fallback, copies, device that was going on somewhere; what is left is
+Python and the rest. Inside a call the executable is taken to have run last, which is how an eager call works.
+
+When the event ring overflowed, the newest events give the overlap and the exact totals give the size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from neuron_lab.recording import Recording
+
+PartName: TypeAlias = Literal["compile", "device", "fallback", "copies", "rest"]
+_PRIORITY: tuple[PartName, ...] = ("compile", "fallback", "copies", "device")
+_Times: TypeAlias = npt.NDArray[np.int64]
+
+
+class Part(NamedTuple):
+    """One part of the split, in nanoseconds."""
+
+    name: PartName
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The five parts in nanoseconds. `estimated`: the event ring overflowed and the parts were scaled from exact totals."""
+
+    compile_ns: int
+    device_ns: int
+    fallback_ns: int
+    copies_ns: int
+    rest_ns: int
+    estimated: bool = False
+
+    @property
+    def wall_ns(self) -> int:
+        return sum(part.ns for part in self.parts)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """In the order they are shown."""
+        return (
+            Part("compile", self.compile_ns),
+            Part("device", self.device_ns),
+            Part("fallback", self.fallback_ns),
+            Part("copies", self.copies_ns),
+            Part("rest", self.rest_ns),
+        )
+
+
+def split(recording: Recording) -> Split:
+    """Divide the wall time of `recording`."""
+    spans = _spans(recording)
+    parts = _exclusive(spans, recording.start_ns, recording.end_ns)
+    if recording.dropped:
+        parts = _scaled(parts, spans, _exact_totals(recording), recording.wall_ns)
+    rest = recording.wall_ns - sum(parts.values())
+    return Split(
+        parts["compile"], parts["device"], parts["fallback"], parts["copies"], rest, estimated=recording.dropped > 0
+    )
+
+
+def _spans(recording: Recording) -> dict[PartName, tuple[_Times, _Times]]:
+    """Start and end of every known interval of each part."""
+    compiles = recording.compiles
+    fallbacks = [call for call in recording.ops if call.kind == "fallback"]
+    compiled = [call for call in recording.ops if call.kind == "compiled"]
+    return {
+        "compile": (_times(c.start_ns for c in compiles), _times(c.start_ns + c.total_ns for c in compiles)),
+        "fallback": (_times(c.start_ns for c in fallbacks), _times(c.end_ns for c in fallbacks)),
+        "copies": (_times(c.start_ns for c in recording.copies), _times(c.end_ns for c in recording.copies)),
+        "device": (_times(c.end_ns - c.device_ns for c in compiled), _times(c.end_ns for c in compiled)),
+    }
+
+
+def _times(values: Iterable[int]) -> _Times:
+    return np.fromiter(values, dtype=np.int64)
+
+
+def _exclusive(spans: dict[PartName, tuple[_Times, _Times]], begin: int, end: int) -> dict[PartName, int]:
+    """Wall time of each part that no earlier part of `_PRIORITY` claims."""
+    starts, ends = np.empty(0, np.int64), np.empty(0, np.int64)
+    covered = 0
+    parts: dict[PartName, int] = {}
+    for name in _PRIORITY:
+        starts = np.concatenate([starts, spans[name][0].clip(begin, end)])
+        ends = np.concatenate([ends, spans[name][1].clip(begin, end)])
+        union = _union_length(starts, ends)
+        parts[name] = union - covered
+        covered = union
+    return parts
+
+
+def _union_length(starts: _Times, ends: _Times) -> int:
+    if not starts.size:
+        return 0
+    order = np.argsort(starts, kind="stable")
+    first, reached = starts[order], np.maximum.accumulate(ends[order])
+    gaps = np.maximum(first[1:] - reached[:-1], 0)
+    return int(reached[-1] - first[0] - gaps.sum())
+
+
+def _exact_totals(recording: Recording) -> dict[PartName, int]:
+    totals = recording.op_totals
+    return {
+        "compile": sum(item.total_ns for item in recording.compiles),
+        "fallback": sum(total.total_ns for total in totals if total.kind == "fallback"),
+        "copies": sum(total.total_ns for total in recording.copy_totals),
+        "device": sum(total.device_ns for total in totals if total.kind == "compiled"),
+    }
+
+
+def _scaled(
+    parts: dict[PartName, int], spans: dict[PartName, tuple[_Times, _Times]], exact: dict[PartName, int], wall_ns: int
+) -> dict[PartName, int]:
+    """Grow each part by what the ring lost, then shrink all of them alike if they no longer fit into the wall."""
+    grown: dict[PartName, int] = {}
+    for name, ns in parts.items():
+        seen = int((spans[name][1] - spans[name][0]).sum())
+        grown[name] = ns * exact[name] // seen if seen else exact[name]
+    total = sum(grown.values())
+    if total <= wall_ns:
+        return grown
+    return {name: ns * wall_ns // total for name, ns in grown.items()}

@@ -1,0 +1,160 @@
+"""A device that does what a test tells it, on a clock the test moves."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from neuron_lab import _profile, _result
+from neuron_lab import device as facade
+from neuron_lab.device import DeviceInfo
+from neuron_lab.recording import Recorder
+
+MS = 1_000_000
+
+
+@dataclass
+class FakeClock:
+    """Nanoseconds that pass only when told to."""
+
+    now: int = 1_000 * MS
+
+    def __call__(self) -> int:
+        return self.now
+
+    def advance(self, ms: float) -> int:
+        self.now += round(ms * MS)
+        return self.now
+
+
+@dataclass
+class FakeLog:
+    """A RawLog."""
+
+    ops: list[tuple[Any, ...]] = field(default_factory=list)
+    totals: list[tuple[Any, ...]] = field(default_factory=list)
+    compiles: list[tuple[Any, ...]] = field(default_factory=list)
+    fallbacks: list[tuple[Any, ...]] = field(default_factory=list)
+    copies: list[tuple[Any, ...]] = field(default_factory=list)
+    copy_totals: list[tuple[Any, ...]] = field(default_factory=list)
+    syncs: int = 0
+    dropped: int = 0
+    overhead_ns: int = 0
+
+
+@dataclass
+class FakeDevice:
+    """Runs pretended ops: each moves the clock and tells every open session."""
+
+    clock: FakeClock = field(default_factory=FakeClock)
+    capacity: int = 1_000_000
+    overhead_ns: int = 0
+    sessions: list[FakeSession] = field(default_factory=list)
+
+    def hook(self) -> FakeSession:
+        return FakeSession(self)
+
+    def run(
+        self,
+        op: str = "aten::add.Tensor",
+        *,
+        device_ms: float = 1.0,
+        host_ms: float = 0.0,
+        compile_ms: tuple[float, float, float] | None = None,
+        load_ms: float | None = None,
+        neff: str | None = None,
+        core: int = 0,
+        nbytes: int = 0,
+        thread: int = 1,
+        signature: str = "f32[8,4]",
+    ) -> None:
+        """A compiled op; `compile_ms` = (trace, lower, compile) makes it cold, `load_ms` a hit on disk."""
+        key = neff or f"{abs(hash(op)):032x}"[:32]
+        start = self.clock.now
+        if compile_ms is not None or load_ms is not None:
+            trace, lower, build = (round(ms * MS) for ms in compile_ms or (0, 0, load_ms or 0))
+            source = "disk" if compile_ms is None else "compiled"
+            self._tell("compiles", (op, key, source, start, trace, lower, build, signature))
+            self.clock.advance(sum(compile_ms or (load_ms or 0,)))
+        self.clock.advance(host_ms)
+        end = self.clock.advance(device_ms)
+        cold = compile_ms is not None or load_ms is not None
+        self._tell("ops", (op, "compiled", key, core, thread, start, end, round(device_ms * MS), nbytes, cold))
+
+    def fall_back(self, op: str, ms: float, reason: str, *, core: int = 0, nbytes: int = 0) -> None:
+        start = self.clock.now
+        end = self.clock.advance(ms)
+        self._tell("ops", (op, "fallback", None, core, 1, start, end, end - start, nbytes, False))
+        self._tell("fallbacks", (op, reason, 1, end - start))
+
+    def host(self, op: str, ms: float) -> None:
+        start = self.clock.now
+        end = self.clock.advance(ms)
+        self._tell("ops", (op, "host", None, 0, 1, start, end, end - start, 0, False))
+
+    def copy(self, direction: str, ms: float, nbytes: int) -> None:
+        start = self.clock.now
+        self._tell("copies", (direction, 0, start, self.clock.advance(ms), nbytes))
+
+    def _tell(self, what: str, event: tuple[Any, ...]) -> None:
+        for session in self.sessions:
+            session.take(what, event)
+
+
+class FakeSession:
+    """A FastHook on a FakeDevice: one session, as the emulator's."""
+
+    def __init__(self, device: FakeDevice) -> None:
+        self.device = device
+        self.log = FakeLog(overhead_ns=device.overhead_ns)
+        self._totals: dict[tuple[Any, ...], list[int]] = {}
+        self._copies: dict[str, list[int]] = {}
+        self._fallbacks: dict[tuple[str, str], list[int]] = {}
+
+    def start(self) -> None:
+        self.device.sessions.append(self)
+
+    def stop(self) -> FakeLog:
+        self.device.sessions.remove(self)
+        self.log.totals = [(*key, *sums) for key, sums in self._totals.items()]
+        self.log.copy_totals = [(key, *sums) for key, sums in self._copies.items()]
+        self.log.fallbacks = [(*key, *sums) for key, sums in self._fallbacks.items()]
+        return self.log
+
+    def take(self, what: str, event: tuple[Any, ...]) -> None:
+        if what == "compiles":
+            self.log.compiles.append(event)
+        elif what == "fallbacks":
+            _add(self._fallbacks, event[:2], event[2:])
+        elif what == "copies":
+            direction, _, start, end, nbytes = event
+            _add(self._copies, direction, (1, end - start, nbytes))
+            self._append(self.log.copies, event)
+        else:
+            op, kind, neff, core, _, start, end, device_ns, nbytes, cold = event
+            _add(self._totals, (op, kind, neff, core), (1, int(cold), end - start, device_ns, nbytes))
+            self._append(self.log.ops, event)
+
+    def _append(self, ring: list[tuple[Any, ...]], event: tuple[Any, ...]) -> None:
+        ring.append(event)
+        if len(ring) > self.device.capacity:
+            del ring[0]
+            self.log.dropped += 1
+
+
+def serve(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put `device` behind everything above the device facade, and start with no last result."""
+    info = DeviceInfo("emulator", "emulated trn2.3xlarge", "no Trainium here", 4, {"torch": "2.13.0"})
+    monkeypatch.setattr(facade, "fast_hook", device.hook)
+    monkeypatch.setattr(facade, "resolve", lambda: info)
+    monkeypatch.setattr(_profile, "Recorder", functools.partial(Recorder, clock=device.clock))
+    monkeypatch.setattr(_result, "_last", None)
+
+
+def _add(sums: dict[Any, list[int]], key: Any, values: tuple[int, ...]) -> None:
+    row = sums.setdefault(key, [0] * len(values))
+    for index, value in enumerate(values):
+        row[index] += value

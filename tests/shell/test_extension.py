@@ -1,0 +1,147 @@
+"""Loading, help, completion, and the other commands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from neuron_lab import device
+from neuron_lab.device import CacheState, CoreMemory, Description, DeviceInfo
+from neuron_lab.errors import DeviceProblem
+from tests.shell.conftest import Shell, hooks
+
+
+def test_loading_prints_nothing_and_twice_is_once(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+    before = hooks(shell.ip)
+    shell.run("%reload_ext neuron_lab")
+    assert [len(items) for items in hooks(shell.ip).values()] == [len(items) for items in before.values()]
+    assert capsys.readouterr().out == ""
+    shell.run("%load_ext neuron_lab")
+    assert [len(items) for items in hooks(shell.ip).values()] == [len(items) for items in before.values()]
+    shell.run("%%neuron profile\ndev.run('aten::a')")
+    assert len(shell.reports) == 1
+
+
+def test_unloading_takes_the_command_away(shell: Shell) -> None:
+    shell.run("%unload_ext neuron_lab")
+    assert not shell.run("%neuron").success
+    assert not shell.run("%%neuron profile\n1").success
+    shell.run("%load_ext neuron_lab")
+    assert shell.run("%%neuron profile\n1").success
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        "%neuron profile --help",
+        "%neuron profile -h",
+        "%neuron profile --top 3 --help",
+        "%%neuron profile --help",
+        "%%neuron profile -h\nx = 1",
+        "%%neuron profile?",
+        "%neuron profile?",
+        "%neuron profile??",
+    ],
+)
+def test_help_of_profile(shell: Shell, capsys: pytest.CaptureFixture[str], ask: str) -> None:
+    assert shell.run(ask).success
+    text = capsys.readouterr().out
+    for option in ("--top", "--sort", "--min-ms", "--output", "--quiet", "--fail-over", "--help"):
+        assert option in text
+    assert "x" not in shell.ip.user_ns
+    assert shell.reports == []
+
+
+def test_help_of_everything(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+    assert shell.run("%neuron --help").success
+    text = capsys.readouterr().out
+    assert all(command in text for command in ("profile", "status", "last"))
+    assert max(map(len, text.splitlines())) <= 130
+
+
+def test_question_mark_shows_every_option(shell: Shell) -> None:
+    found = shell.ip.object_inspect("%neuron")
+    assert all(word in found["docstring"] for word in ("--top", "--fail-over", "status", "last"))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("%neuron nothing", "%neuron has no command 'nothing'"),
+        ("%neuron status --nope", "unrecognized arguments: --nope"),
+        ("%neuron last x", "unrecognized arguments: x"),
+        ("%%neuron status\nx = 1", "%%neuron status is not a cell command"),
+        ("%%neuron\nx = 1", "%%neuron is not a cell command"),
+        ("%neuron last", "nothing was profiled yet"),
+    ],
+)
+def test_mistakes_are_one_line(shell: Shell, line: str, message: str) -> None:
+    assert not shell.run(line).success
+    (error,) = shell.errors
+    assert error.startswith("UsageError: ")
+    assert message in error
+    assert "\n" not in error
+    assert "x" not in shell.ip.user_ns
+
+
+def test_last_shows_the_result_again(shell: Shell) -> None:
+    shell.run("%%neuron profile -q\ndev.run('aten::a')")
+    assert shell.run("%neuron last").result is shell.profile
+    assert shell.run("p = %neuron last\np").result is shell.profile
+
+
+def test_status_shows_device_and_ignored_variables(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = DeviceInfo("emulator", "emulated trn2.3xlarge", "no Trainium here", 1, {"torch": "2.13.0"})
+    cache = CacheState("/tmp/neff_cache", 3, 12_000, 5, 1, 2)
+    found = Description(
+        info, (CoreMemory(1 << 20, 24 << 30, 2 << 20),), cache, frozenset({"TORCH_NEURONX_NEFF_CACHE_DIR"})
+    )
+    monkeypatch.setattr(device, "describe", lambda: found)
+    monkeypatch.setenv("NEURON_COMPILE_CACHE_URL", "/data/cache")
+    for line in ("%neuron", "%neuron status"):
+        result: Any = shell.run(line).result
+        text = result._repr_mimebundle_()["text/plain"]
+        assert "emulated trn2.3xlarge" in text
+        assert "HBM 1 MiB of 24 GiB used, peak 2 MiB" in text
+        assert "3 NEFFs, 12.0 kB · this process: 5 hits in memory, 1 on disk, 2 misses" in text
+        assert "NEURON_COMPILE_CACHE_URL=/data/cache is set and changes nothing" in text
+        assert "here it is TORCH_NEURONX_NEFF_CACHE_DIR" in text
+
+
+def test_no_device_fails_in_one_line_and_the_body_does_not_run(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> None:
+        raise DeviceProblem("no device serves `neuron` here")
+
+    monkeypatch.setattr(device, "fast_hook", none)
+    result = shell.run("%%neuron profile\nx = 1")
+    assert isinstance(result.error_in_exec, DeviceProblem)
+    assert shell.errors == ["DeviceProblem: no device serves `neuron` here"]
+    assert "x" not in shell.ip.user_ns
+
+
+COMPLETIONS = {
+    "%neuron ": {"profile", "status", "last", "--help"},
+    "%neuron pro": {"profile"},
+    "%%neuron profile --": {"--top", "--sort", "--min-ms", "--output", "--quiet", "--fail-over", "--help"},
+    "%neuron profile --to": {"--top"},
+    "%%neuron profile --sort ": {"time", "compile", "device", "fallback", "calls", "bytes"},
+    "%%neuron profile --sort c": {"compile", "calls"},
+    "x = %neuron la": {"last"},
+}
+
+
+@pytest.mark.filterwarnings("ignore::IPython.core.completer.ProvisionalCompleterWarning")
+@pytest.mark.parametrize(("line", "words"), COMPLETIONS.items(), ids=COMPLETIONS.keys())
+@pytest.mark.parametrize("below", ["", "\nx = 1\n"], ids=["alone", "body"])
+def test_completion(shell: Shell, line: str, words: set[str], below: str) -> None:
+    found = {item.text for item in shell.ip.Completer.completions(line + below, len(line))}
+    assert words <= found
+    assert not [text for text in found - words if text.startswith("-") and not text.startswith(("-h", "-o", "-q"))]
+
+
+@pytest.mark.filterwarnings("ignore::IPython.core.completer.ProvisionalCompleterWarning")
+def test_completion_leaves_python_alone(shell: Shell) -> None:
+    shell.ip.user_ns["long_name"] = 1
+    for text in ("%%neuron profile\nlong_n", "long_n"):
+        assert "long_name" in {item.text for item in shell.ip.Completer.completions(text, len(text))}

@@ -1,0 +1,153 @@
+"""Options of `profile`, in a cell and on a line."""
+
+from __future__ import annotations
+
+import pytest
+
+from neuron_lab import BudgetExceeded, Profile
+from tests.shell.conftest import Shell
+
+WRONG = {
+    "--nope": "unrecognized arguments: --nope",
+    "--top": "expected one argument",
+    "--top none": "invalid int value",
+    "--top 0": "top is 0",
+    "--sort colour": "invalid choice: 'colour'",
+    "--min-ms -1": "cannot be negative",
+    "-o 1x": "not a name a variable can have",
+    "-o class": "not a name a variable can have",
+    "--fail-over cost=1": "no budget is called 'cost'",
+    "--fail-over ms=fast": "not a number",
+    "--sort 'calls": "no closing quotation",
+    "net(x)": "unrecognized arguments: net(x)",
+    "--to 3": "unrecognized arguments",
+}
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG.items(), ids=WRONG.keys())
+@pytest.mark.parametrize("body", ["touched = True", ""], ids=["body", "empty"])
+def test_mistake_is_one_line_and_the_body_does_not_run(shell: Shell, options: str, message: str, body: str) -> None:
+    result = shell.run(f"%%neuron profile {options}\n{body}")
+    assert not result.success
+    (error,) = shell.errors
+    assert error.startswith("UsageError: ")
+    assert message in error
+    assert "\n" not in error
+    assert "touched" not in shell.ip.user_ns
+    assert shell.reports == []
+
+
+def test_variable_gets_the_result(shell: Shell) -> None:
+    shell.run("%%neuron profile -o kept\ndev.run('aten::a')")
+    assert isinstance(shell.ip.user_ns["kept"], Profile)
+    assert shell.ip.user_ns["kept"] is shell.profile
+
+
+def test_variable_gets_a_partial_result(shell: Shell) -> None:
+    shell.run("%%neuron profile -o kept\n1/0")
+    assert shell.ip.user_ns["kept"].summary.partial
+
+
+def test_quiet_shows_nothing(shell: Shell) -> None:
+    shell.run("%%neuron profile -q\ndev.run('aten::a')")
+    assert shell.shown == []
+    assert shell.profile.summary.op_calls == 1
+
+
+def test_top_sort_and_min_ms(shell: Shell) -> None:
+    body = "dev.run('aten::slow', device_ms=9)\nfor _ in range(3): dev.run('aten::often', device_ms=1)\ndev.run('aten::tiny', device_ms=.01)"
+    shell.run(f"%%neuron profile --top 1\n{body}")
+    shell.run(f"%%neuron profile --top=1 --sort calls\n{body}")
+    shell.run(f"%%neuron profile --min-ms 0.5\n{body}")
+    assert [[op in text for op in ("slow", "often", "tiny")] for text in shell.reports] == [
+        [True, False, False],
+        [False, True, False],
+        [True, True, False],
+    ]
+    assert "… 2 more" in shell.reports[0]
+
+
+def test_budget_that_holds(shell: Shell) -> None:
+    result = shell.run(
+        "%%neuron profile --fail-over 'neffs=1, fallbacks=0, ms=5'\ndev.run('aten::a', compile_ms=(1, 1, 1))\n'fine'"
+    )
+    assert result.success
+    assert result.result == "fine"
+
+
+def test_budget_that_breaks_fails_the_cell_after_the_report(shell: Shell) -> None:
+    body = "dev.run('aten::a', compile_ms=(1, 1, 1))\ndev.fall_back('aten::b', 3, 'no kernel')"
+    result = shell.run(f"%%neuron profile --fail-over neffs=0,fallbacks=0,ms=50\n{body}")
+    assert isinstance(result.error_in_exec, BudgetExceeded)
+    assert shell.errors == ["BudgetExceeded: 1 NEFF compiled, budget 0; 1 CPU fallback, budget 0"]
+    assert len(shell.reports) == 1
+
+
+def test_budget_does_not_hide_the_users_error(shell: Shell) -> None:
+    result = shell.run("%%neuron profile --fail-over fallbacks=0\ndev.fall_back('aten::b', 3, 'no kernel')\n1/0")
+    assert isinstance(result.error_in_exec, ZeroDivisionError)
+    assert len(shell.errors) == 1
+
+
+def test_statement_on_a_line(shell: Shell) -> None:
+    result = shell.run("%neuron profile --top 5 -o kept dev.run('aten::a', device_ms=2) or 'value'")
+    assert result.result == "value"
+    assert shell.ip.user_ns["kept"].summary.op_calls == 1
+    assert shell.reports
+
+
+def test_statement_keeps_quotes_braces_and_dollars(shell: Shell) -> None:
+    assert shell.run("%neuron profile -q '$x' + \"{y}\" + '  --top'").result == "$x{y}  --top"
+
+
+def test_statement_after_two_dashes(shell: Shell) -> None:
+    assert shell.run("%neuron profile -q -- -1 + 3").result == 2
+
+
+def test_statement_in_a_function_sees_its_locals(shell: Shell) -> None:
+    shell.run(
+        "def f(inner):\n    %neuron profile -q result = inner + 1\n    return get_ipython().run_line_magic('neuron', 'profile -q inner * 2')"
+    )
+    assert shell.run("f(4)").result == 8
+
+
+def test_statement_with_a_semicolon_shows_no_value(shell: Shell) -> None:
+    assert shell.run("%neuron profile -q 5;").result is None
+
+
+def test_statement_that_fails(shell: Shell) -> None:
+    result = shell.run("def broken():\n    return 1/0\n%neuron profile broken()")
+    assert isinstance(result.error_in_exec, ZeroDivisionError)
+    assert "neuron_magics" not in shell.errors[0]
+    assert "run_line_magic" not in shell.errors[0]
+    assert "return 1/0" in shell.errors[0]
+    assert "PARTIAL: stopped by ZeroDivisionError" in shell.reports[0]
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [("", "what shall be profiled?"), ("x = = 1", "invalid syntax"), ("await f()", "`await` needs `%%neuron profile`")],
+)
+def test_statement_that_cannot_run(shell: Shell, statement: str, message: str) -> None:
+    result = shell.run(f"%neuron profile {statement}")
+    assert not result.success
+    assert message in shell.errors[0]
+    assert shell.errors[0].startswith("UsageError: ")
+    assert shell.reports == []
+
+
+def test_statement_over_budget(shell: Shell) -> None:
+    result = shell.run("%neuron profile --fail-over ms=1 dev.run('aten::a', device_ms=2)")
+    assert isinstance(result.error_in_exec, BudgetExceeded)
+    assert shell.errors == ["BudgetExceeded: 2.0 ms, budget 1 ms"]
+
+
+def test_called_as_a_function(shell: Shell) -> None:
+    assert shell.ip.run_cell_magic("neuron", "profile -o kept", "dev.run('aten::a')\n'value'") == "value"
+    assert shell.ip.user_ns["kept"].summary.op_calls == 1
+
+
+def test_error_when_called_as_a_function(shell: Shell) -> None:
+    shell.run("get_ipython().run_cell_magic('neuron', 'profile', 'x = 1\\n1/0')")
+    assert "neuron_magics" not in shell.errors[0]
+    assert "1/0" in shell.errors[0]
