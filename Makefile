@@ -28,7 +28,7 @@ demo: shim
 
 # The emulated device's C++ part: a minute or so the first time, nothing afterwards.
 shim: $(LAB)
-	$(BIN)/python -m neuron_lab.emulator.build
+	$(BIN)/python -m neuron_lab.emulator
 
 test: $(addprefix test-,$(TIERS))
 

@@ -53,8 +53,8 @@ class ProfileBlock:
 
     def __enter__(self) -> Profile:
         session = Session(self._view, self._label)
-        self._open.append(session)
         session.start()
+        self._open.append(session)
         return session.profile
 
     def __exit__(

@@ -1,4 +1,4 @@
-"""Execute a text notebook without a browser and print what its cells print.
+"""Execute a text notebook without a browser and print its headings and what its cells print.
 
     python notebooks/_run.py notebooks/00_quickstart.py
 
@@ -26,6 +26,7 @@ def execute(path: Path) -> nbformat.NotebookNode:
         timeout=CELL_TIMEOUT_S,
         kernel_name="python3",
         resources={"metadata": {"path": str(path.parent)}},
+        on_cell_start=_print_headings,
         on_cell_executed=_print_outputs,
         extra_arguments=["--log-level=ERROR"],  # else the kernel warns of plain text on the loopback interface
     )
@@ -33,10 +34,17 @@ def execute(path: Path) -> nbformat.NotebookNode:
     return notebook
 
 
+def _print_headings(cell: Any, cell_index: int) -> None:
+    if cell.cell_type == "markdown":
+        for line in cell.source.splitlines():
+            if line.startswith("#"):
+                print(line, end="\n\n", flush=True)
+
+
 def _print_outputs(cell: Any, cell_index: int, execute_reply: Any) -> None:
     texts = [text for output in cell.get("outputs", []) if (text := _text(output))]
     if texts:
-        print(f"In[{cell.execution_count}]", *cell.source.splitlines(), sep="\n    ")
+        print(*(f"    {line}".rstrip() for line in cell.source.splitlines()), "", sep="\n")
         print(*texts, sep="\n", end="\n\n", flush=True)
 
 

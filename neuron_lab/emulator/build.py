@@ -1,7 +1,4 @@
-"""Build the C++ shim once per torch, Python ABI, compiler and source; load it from then on.
-
-`python -m neuron_lab.emulator.build` builds it now, so that the first notebook need not wait.
-"""
+"""Build the C++ shim once per torch, Python ABI, compiler and source; load it from then on."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from types import ModuleType
 
 from neuron_lab.errors import DeviceProblem
 
-__all__ = ["BuildProblem", "build", "is_built", "load"]
+__all__ = ["BuildProblem", "build", "ensure_built", "is_built", "load"]
 
 MODULE = "_neuron"
 _SOURCE = Path(__file__).parent / "csrc"
@@ -39,7 +36,7 @@ class BuildProblem(DeviceProblem):
 
 def load() -> ModuleType:
     """The shim, built first if it must be. Raises BuildProblem."""
-    path = _find() or build()
+    path = ensure_built()
     loader = importlib.machinery.ExtensionFileLoader(MODULE, str(path))
     spec = importlib.util.spec_from_loader(MODULE, loader)
     assert spec is not None
@@ -55,6 +52,11 @@ def load() -> ModuleType:
 def is_built() -> bool:
     """Whether `load` would not have to compile."""
     return _find() is not None
+
+
+def ensure_built() -> Path:
+    """Path of the shim, compiled first if it must be. Raises BuildProblem."""
+    return _find() or build()
 
 
 def build() -> Path:
@@ -202,7 +204,3 @@ def _tell(text: str) -> None:
     with contextlib.suppress(OSError):  # a closed stderr must not stop a build
         sys.stderr.write(f"neuron_lab: {text}")
         sys.stderr.flush()
-
-
-if __name__ == "__main__":
-    print(_find() or build())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from neuron_lab.render import _words
-from neuron_lab.render._format import DASH, count, duration, share, shorten, size
+from neuron_lab.render._format import DASH, count, duration, plural, share, shorten, size
 from neuron_lab.render._style import PART_COLORS, STYLE
 from neuron_lab.report import OpRow, Report, View
 
@@ -146,6 +146,6 @@ def _reasons(report: Report) -> str:
     ]
     if len(found) > _REASONS:
         lines.append(
-            f'<div class="nrn-soft">… {len(found) - _REASONS} more ops fell back, see <span class="nrn-code">.fallbacks</span></div>'
+            f'<div class="nrn-soft">… {plural(len(found) - _REASONS, "more op")} fell back, see <span class="nrn-code">.fallbacks</span></div>'
         )
     return "".join(lines)

@@ -1,43 +1,45 @@
-"""The one style sheet. Colours come from JupyterLab's variables, so a theme switch needs nothing; elsewhere from the system's scheme."""
+"""The one style sheet.
+
+Text takes the colour of the page it stands in and everything else is a mid tone that shows on light and dark, so that any
+theme of any front end works, and a switch needs nothing. `prefers-color-scheme` would be wrong: a dark desktop shows light pages.
+"""
 
 from __future__ import annotations
 
-# Mid tones that keep 3:1 against white and against JupyterLab's dark grey (#111), and differ in lightness, not in hue alone.
+# Contrast of at least 3:1 against white and against the #111 of JupyterLab's dark theme. The legend carries the numbers, so
+# that nothing hangs on telling hues apart.
 PART_COLORS = {"compile": "#c97b12", "device": "#3d7fd9", "fallback": "#d6455d", "copies": "#179a82", "rest": "#8b929b"}
 
 STYLE = """<style>
-.nrn{--nrn-ink:var(--jp-content-font-color1,#1f2328);--nrn-soft:var(--jp-content-font-color2,#59636e);
---nrn-line:var(--jp-border-color2,#d6dae0);
-color:var(--nrn-ink);font:13px/1.45 var(--jp-content-font-family,system-ui,-apple-system,"Segoe UI",sans-serif);
+.nrn{color:var(--jp-content-font-color1,inherit);
+font:13px/1.45 var(--jp-content-font-family,system-ui,-apple-system,"Segoe UI",sans-serif);
 max-width:1080px;margin:4px 0 8px;font-variant-numeric:tabular-nums}
-@media (prefers-color-scheme:dark){.nrn{--nrn-ink:var(--jp-content-font-color1,#e6e8eb);
---nrn-soft:var(--jp-content-font-color2,#a3abb5);--nrn-line:var(--jp-border-color2,#41474f)}}
 .nrn .nrn-head{display:flex;flex-wrap:wrap;gap:0 14px;align-items:baseline}
 .nrn .nrn-head b{font-weight:600}
 .nrn .nrn-wall{margin-left:auto;font-size:15px;font-weight:600}
-.nrn .nrn-soft{color:var(--nrn-soft)}
-.nrn .nrn-partial{margin:4px 0;padding:2px 8px;border-left:3px solid #d6455d;color:var(--nrn-ink);font-weight:600}
+.nrn .nrn-soft{opacity:.68}
+.nrn .nrn-partial{margin:4px 0;padding:2px 8px;border-left:3px solid #d6455d;font-weight:600}
 .nrn .nrn-bar{display:flex;height:14px;gap:1px;margin:6px 0 5px;border-radius:3px;overflow:hidden}
 .nrn .nrn-bar span{min-width:2px}
 .nrn .nrn-legend{display:flex;flex-wrap:wrap;gap:1px 14px;margin:0 0 2px;font-size:12px}
 .nrn .nrn-key{display:inline-block;width:9px;height:9px;border-radius:2px;margin-right:6px}
 .nrn .nrn-scroll{overflow-x:auto;margin:10px 0 6px}
-.nrn table.nrn-t{border-collapse:collapse;border:0;margin:0;font-size:12px;table-layout:auto;color:var(--nrn-ink)}
+.nrn table.nrn-t{border-collapse:collapse;border:0;margin:0;font-size:12px;table-layout:auto}
 .nrn table.nrn-t th,.nrn table.nrn-t td{border:0;padding:2px 0 2px 11px;text-align:right;white-space:nowrap;vertical-align:baseline;
 background:none;max-width:none}
-.nrn table.nrn-t thead th{color:var(--nrn-soft);font-weight:500;padding-top:0}
-.nrn table.nrn-t thead tr:last-child th,.nrn table.nrn-t thead th[rowspan]{border-bottom:1px solid var(--nrn-line);
+.nrn table.nrn-t thead th{opacity:.68;font-weight:500;padding-top:0}
+.nrn table.nrn-t thead tr:last-child th,.nrn table.nrn-t thead th[rowspan]{border-bottom:1px solid #8886;
 vertical-align:bottom}
 .nrn table.nrn-t tbody tr,.nrn table.nrn-t tbody tr:nth-child(even),.nrn table.nrn-t tbody tr:hover{background:none}
-.nrn table.nrn-t tbody tr+tr td,.nrn table.nrn-t tbody tr+tr th{border-top:1px solid color-mix(in srgb,var(--nrn-line) 45%,transparent)}
+.nrn table.nrn-t tbody tr+tr td,.nrn table.nrn-t tbody tr+tr th{border-top:1px solid #8883}
 .nrn table.nrn-t .nrn-name{text-align:left;padding-left:8px;font-weight:400;border-left:3px solid transparent;
 font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,monospace);max-width:230px;overflow:hidden;text-overflow:ellipsis}
 .nrn table.nrn-t tr.nrn-cpu .nrn-name{border-left-color:#d6455d}
 .nrn table.nrn-t .nrn-left{text-align:left;white-space:normal}
 .nrn table.nrn-t thead th.nrn-group{padding-bottom:0;text-align:center}
-.nrn table.nrn-t thead th.nrn-group span{display:block;border-bottom:1px solid var(--nrn-line)}
+.nrn table.nrn-t thead th.nrn-group span{display:block;border-bottom:1px solid #8886}
 .nrn .nrn-tag{margin-left:7px;padding:0 5px;border-radius:3px;background:#c2354c;color:#fff;
 font:600 10px/1.6 var(--jp-content-font-family,system-ui,sans-serif)}
-.nrn .nrn-foot{color:var(--nrn-soft);font-size:11.5px;margin-top:6px}
+.nrn .nrn-foot{opacity:.68;font-size:11.5px;margin-top:6px}
 .nrn .nrn-code{font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,monospace);font-size:12px}
 </style>"""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from neuron_lab.render import _words
-from neuron_lab.render._format import DASH, count, duration, share, shorten, size, wrapped
+from neuron_lab.render._format import DASH, count, duration, plural, share, shorten, size, wrapped
 from neuron_lab.report import OpRow, Part, Report, View
 
 WIDTH = 100
@@ -118,7 +118,7 @@ def _reasons(report: Report) -> list[str]:
         for row, reason in found[:_REASONS]
     ]
     if len(found) > _REASONS:
-        lines.append(f"… {len(found) - _REASONS} more ops fell back, see .fallbacks")
+        lines.append(f"… {plural(len(found) - _REASONS, 'more op')} fell back, see .fallbacks")
     return lines
 
 

@@ -31,11 +31,13 @@ def temperature(report: Report) -> tuple[str, str]:
     """What was cold and what was warm, one phrase each; empty when there was none."""
     found, compiles = report.summary, report.recording.compiles
     cold = []
-    for source, verb in (("compiled", "compiled"), ("disk", "loaded from disk")):
+    for source, verb in (("compiled", "compiled"), ("disk", "from disk")):
         items = [item for item in compiles if (item.source == "disk") == (source == "disk")]
         if items:
             cold.append(f"{count(len(items))} {verb} in {duration(sum(item.total_ns for item in items))}")
-    warm = f"{plural(found.warm_calls, 'call')}" if found.warm_calls else ""
+    warm = plural(found.warm_calls, "call") if found.warm_calls else ""
+    if warm and found.warm_device_s is not None:
+        warm += f", device {duration(found.warm_device_s * 1e9)}"
     return " · ".join(cold), warm
 
 

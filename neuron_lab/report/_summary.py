@@ -16,7 +16,8 @@ class Summary(Mapping[str, Any]):
 
     `compile_s` … `rest_s` are the split and add up to `wall_s`. `neffs` counts the units that were used, `neffs_compiled` and
     `neffs_loaded` those made and those read from disk on the way. `cold_calls` compiled or loaded something, `warm_calls` ran what
-    was there. `split_estimated`: more events happened than are kept, and the split was scaled from exact totals.
+    was there, for `warm_device_s` on the device (None when events were dropped). `split_estimated`: more events happened than
+    are kept, and the split was scaled from exact totals.
     """
 
     label: str
@@ -29,6 +30,7 @@ class Summary(Mapping[str, Any]):
     op_calls: int
     cold_calls: int
     warm_calls: int
+    warm_device_s: float | None
     fallback_calls: int
     neffs: int
     neffs_compiled: int
@@ -82,6 +84,7 @@ def summary(recording: Recording, split: Split) -> Summary:
         op_calls=sum(total.calls for total in totals),
         cold_calls=cold,
         warm_calls=sum(total.calls for total in compiled) - cold,
+        warm_device_s=_warm_device_s(recording),
         fallback_calls=sum(total.calls for total in totals if total.kind == "fallback"),
         neffs=len(used),
         neffs_compiled=sum(item.source != "disk" for item in recording.compiles),
@@ -99,3 +102,10 @@ def summary(recording: Recording, split: Split) -> Summary:
         split_estimated=split.estimated,
         overhead_s=recording.overhead_ns / 1e9,
     )
+
+
+def _warm_device_s(recording: Recording) -> float | None:
+    # The totals do not tell a cold call's device time from a warm one's; the events do, as long as all are there.
+    if recording.dropped:
+        return None
+    return sum(call.device_ns for call in recording.ops if call.kind == "compiled" and not call.cold) / 1e9

@@ -43,8 +43,12 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 def _kept(value: Any) -> Any:
     if isinstance(value, Tensor):
-        kept = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
-        return kept.copy_(value) if value.numel() else kept
+        # An expanded dim holds one element: it is copied and expanded again.
+        single = value
+        for dim, stride in enumerate(value.stride()):
+            single = single.narrow(dim, 0, 1) if stride == 0 and single.size(dim) > 1 else single
+        kept = torch.empty_strided(single.shape, value.stride(), dtype=value.dtype)
+        return (kept.copy_(single) if single.numel() else kept).expand(value.shape)
     if isinstance(value, (list, tuple)):
         return type(value)(_kept(item) for item in value)
     return value

@@ -20,7 +20,8 @@ EXPECTED = """\
 In[12]  emulated trn2.3xlarge · neuron:0 · 5 op calls · 2 NEFFs, 1 compiled, 1 from disk      200 ms
 ██████████████████████████████▓▓▓▓▓▓▓▓▓▓▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒░░░░░░░░░░······························
 █ compile 60.0 ms  ▓ device 20.0 ms  ▒ fallback 40.0 ms  ░ copies 20.0 ms  · Python, rest 60.0 ms
-cold: 1 compiled in 50.0 ms · 1 loaded from disk in 10.0 ms   warm: 1 call   1 copy, 4.00 kB
+cold: 1 compiled in 50.0 ms · 1 from disk in 10.0 ms   warm: 1 call, device 3.00 ms
+1 copy, 4.00 kB
 
 op                calls  NEFFs  compile   device  warm median     fallback    bytes  share
 aten::addmm           2      1  50.0 ms  13.0 ms      3.00 ms            –  2.00 kB   32 %

@@ -99,6 +99,7 @@ def test_overflow_is_scaled_from_exact_totals() -> None:
     assert parts(report) == {"compile": 0, "device": 50, "fallback": 0, "copies": 0, "rest": 50}
     assert report.split.estimated
     assert report.summary.events_dropped == 90
+    assert report.summary.warm_device_s is None
 
 
 def test_overflow_never_exceeds_the_wall() -> None:
@@ -182,6 +183,7 @@ def test_summary_is_a_record_and_a_mapping() -> None:
     device.run("aten::mm", load_ms=1, neff="b", core=3)
     summary = Report(span.finish("ValueError")).summary
     assert (summary.op_calls, summary.cold_calls, summary.warm_calls) == (3, 2, 1)
+    assert summary.warm_device_s == pytest.approx(0.001)
     assert (summary.neffs, summary.neffs_compiled, summary.neffs_loaded) == (2, 1, 1)
     assert summary.cores == (2, 3)
     assert summary["error"] == "ValueError"

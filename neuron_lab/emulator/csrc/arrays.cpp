@@ -73,7 +73,7 @@ struct Number {
   alignas(kAlignment) char bytes[kAlignment];
   PyObject* array = nullptr;
 };
-constexpr size_t kNumbers = 4096;
+constexpr size_t kNumbers = 1024; // an array and its buffer take about 4 kB
 
 PyObject* array_of_number(const Leaf& leaf) {
   static auto* cache = new std::unordered_map<NumberKey, std::unique_ptr<Number>, NumberHash>;

@@ -34,7 +34,9 @@ bool holds_dtype(const c10::Type& type) {
   return type.kind() == c10::TypeKind::ScalarTypeType;
 }
 
-py::object to_python(const c10::IValue& v, const c10::Type& type, size_t& leaf) {
+py::object to_python(const c10::IValue& v, const c10::Type& type, size_t& leaf, bool lifted) {
+  if (lifted && (v.isInt() || v.isDouble() || v.isComplexDouble()))
+    return py::make_tuple("leaf", leaf++);
   if (v.isTensor())
     return v.toTensor().defined() ? py::object(py::make_tuple("leaf", leaf++)) : py::object(py::none());
   if (v.isInt() && holds_dtype(type))
@@ -52,7 +54,7 @@ py::object to_python(const c10::IValue& v, const c10::Type& type, size_t& leaf) 
   if (v.isList()) {
     py::list out;
     for (const c10::IValue& item : v.toListRef())
-      out.append(to_python(item, type, leaf));
+      out.append(to_python(item, type, leaf, lifted));
     return out;
   }
   return py::none(); // None, devices, generators, streams
@@ -132,10 +134,7 @@ std::unique_ptr<Plan> make_plan(const c10::OperatorHandle& op, const OpInfo& inf
     const auto& schema = op.schema().arguments();
     for (size_t i = 0; i < schema.size(); ++i) {
       const c10::IValue& v = stack[stack.size() - schema.size() + i];
-      if (lifts(info, op.schema(), i, v))
-        arguments.append(py::make_tuple("leaf", leaf++));
-      else
-        arguments.append(to_python(v, *schema[i].real_type(), leaf));
+      arguments.append(to_python(v, *schema[i].real_type(), leaf, lifts(info, op.schema(), i, v)));
     }
     py::list leaves;
     for (const Leaf& item : call.leaves)

@@ -136,7 +136,7 @@ struct Describer {
       call.key += '[';
       put(call.key, uint32_t(items.size()));
       for (const c10::IValue& item : items)
-        value(item, false, written);
+        value(item, lifted, written); // a list of numbers, as the bias corrections of an optimizer, is lifted item by item
     } else if (v.isDevice()) {
       const c10::Device device = v.toDevice();
       if (device.type() == kDevice && device.has_index())
@@ -156,6 +156,8 @@ struct Describer {
 } // namespace
 
 bool lifts(const OpInfo& info, const c10::FunctionSchema& schema, size_t i, const c10::IValue& value) {
+  if (info.lifted[i] && value.isList())
+    return true;
   if (!info.lifted[i] || !(value.isInt() || value.isDouble() || value.isComplexDouble()))
     return false;
   const auto& usual = schema.arguments()[i].default_value();

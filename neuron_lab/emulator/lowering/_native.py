@@ -32,9 +32,32 @@ _NATIVE = frozenset(
 )
 
 
+_BYTES = frozenset(
+    """
+    add.Tensor sub.Tensor mul.Tensor maximum minimum bitwise_not bitwise_and.Tensor bitwise_or.Tensor
+    bitwise_xor.Tensor bitwise_left_shift.Tensor div.Tensor_mode where.self
+    view _unsafe_view permute t transpose.int expand unsqueeze squeeze squeeze.dim squeeze.dims slice.Tensor select.int
+    cat stack gather index_select flip broadcast_to repeat reshape scatter.src embedding _to_copy
+    """.split()
+)
+"""The ops that torch-mlir and XLA get right for unsigned bytes: the others are wrong, refused or crash."""
+
+
 @functools.cache
 def is_native(op: OpOverload) -> bool:
     """Whether torch-mlir lowers ``op`` correctly."""
+    return _short(op) in _NATIVE
+
+
+@functools.cache
+def takes_bytes(op: OpOverload) -> bool:
+    """Whether ``op`` is right for uint8 operands."""
+    return _short(op) in _BYTES
+
+
+def _short(op: OpOverload) -> str:
+    """The name as in the lists above; empty outside ATen."""
     namespace, _, name = op._schema.name.partition("::")
-    overload = op._overloadname
-    return namespace == "aten" and (name if overload == "default" else f"{name}.{overload}") in _NATIVE
+    if namespace != "aten":
+        return ""
+    return name if op._overloadname == "default" else f"{name}.{op._overloadname}"

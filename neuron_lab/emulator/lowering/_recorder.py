@@ -15,6 +15,7 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ._native import is_native, takes_bytes
 from ._records import Unlowerable
 from ._registry import DECOMPOSITIONS
 from ._schema import bind, functional_form
@@ -40,11 +41,10 @@ IDENTITIES = frozenset(
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Active between the op and the fake tensor mode; ``graph`` grows with every op that is kept."""
 
-    def __init__(self, native: Callable[[OpOverload], bool], table: dict[Any, Callable[..., Any]]) -> None:
+    def __init__(self, table: dict[Any, Callable[..., Any]]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.graph = fx.Graph()
         self.rewritten = False
-        self._native = native
         self._table = table
         self._nodes: dict[int, fx.Node] = {}
         self._alive: list[Tensor] = []
@@ -77,7 +77,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 if isinstance(result, Tensor) and func._schema.returns[0].alias_info is not None:
                     self._copies.add(id(result))
                 return result
-        if self._native(func):
+        if is_native(func):
             return self._keep(func, args, kwargs)
         if func._schema.is_mutable:
             return self._mutate(func, args, kwargs)
@@ -120,6 +120,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(source, **kwargs)  # type: ignore[no-any-return]
 
     def _keep(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
+        if not takes_bytes(func) and any(t.dtype == torch.uint8 for t in flatten_tensors(args)):
+            raise Unlowerable(f"no lowering for {func._schema.name} of uint8")
         result = func(*args, **kwargs)
         node = self.graph.call_function(func, self._to_nodes(args), self._to_nodes(kwargs))
         if isinstance(result, Tensor):

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_NUMBERS = ("number", "Optional[number]", "List[number]")
 
 DECOMPOSITIONS: dict[OpOverload, Callable[..., Any]] = {}
 """Rewrites of an op into other ops: same arguments and results as the op; NotImplemented keeps the op as it is."""
@@ -56,7 +57,7 @@ def rule(*ops: OpOverload, lifts: str = "") -> Callable[[Function], Function]:
     def register(function: Function) -> Function:
         for op in ops:
             RULES[op] = function
-            names = {arg.name for arg in op._schema.arguments if str(arg.type) in ("number", "Optional[number]")}
+            names = {arg.name for arg in op._schema.arguments if str(arg.type) in _NUMBERS}
             LIFTED[op] = frozenset(lifts.split()) & names
         return function
 

@@ -14,7 +14,6 @@ from torch._ops import OpOverload
 from . import decompositions as _decompositions
 from ._dtypes import refuse_dtypes
 from ._layout import buffer_shape, contiguous_strides, to_buffer, to_logical
-from ._native import is_native
 from ._promotion import Number, cast, result_type
 from ._recorder import Recorder
 from ._records import ExecPlan, Leaf, LeafRef, OpCall, Output, Unlowerable
@@ -53,7 +52,7 @@ def trace(call: OpCall) -> Trace:
     if arguments.pop("generator", None) is not None:
         raise Unlowerable("takes a generator")
     expected = _expected(call, form, arguments)
-    recorder = Recorder(is_native, _torch_table())
+    recorder = Recorder(_torch_table())
     buffers = [torch.empty(buffer_shape(leaf), dtype=leaf.dtype) for leaf in call.leaves]
     for index, buffer in enumerate(buffers):
         recorder.placeholder(f"arg{index}", buffer)

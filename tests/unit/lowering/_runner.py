@@ -23,10 +23,11 @@ class Wrapped:
     value: bool | int | float | complex
 
 
-def _physical(tensor: Tensor) -> tuple[Tensor, tuple[int, ...] | None]:
-    """The dense buffer of a tensor and its layout, as the C++ side builds them."""
+def _physical(tensor: Tensor) -> tuple[Tensor, Leaf]:
+    """The dense buffer of a tensor and its leaf, as the C++ side builds them: gaps are copied away, order is kept."""
+    plain = tuple(torch.empty(tensor.shape, device="meta").stride())
     if tensor.is_contiguous():
-        return tensor, None
+        return tensor, Leaf(tensor.dtype, tuple(tensor.shape), plain, None)
     dims = [d for d in range(tensor.dim()) if tensor.size(d) != 1 and tensor.stride(d) != 0]
     order = sorted(dims, key=lambda d: (-tensor.stride(d), d))
     buffer = tensor
@@ -34,10 +35,11 @@ def _physical(tensor: Tensor) -> tuple[Tensor, tuple[int, ...] | None]:
         if dim not in dims:
             buffer = buffer.narrow(dim, 0, 1)
     buffer = buffer.permute(order + [d for d in range(tensor.dim()) if d not in dims])
-    buffer = buffer.reshape([tensor.size(d) for d in order])
-    if buffer.is_contiguous() and buffer.data_ptr() == tensor.data_ptr():
-        return buffer, tuple(order)
-    return tensor.contiguous(), None
+    buffer = buffer.reshape([tensor.size(d) for d in order]).contiguous()
+    strides = [0 if d not in dims and tensor.size(d) > 1 else 1 for d in range(tensor.dim())]
+    for position, dim in enumerate(order):
+        strides[dim] = buffer.stride(position)
+    return buffer, Leaf(tensor.dtype, tuple(tensor.shape), tuple(strides), tuple(order))
 
 
 class Specimen:
@@ -55,9 +57,8 @@ class Specimen:
 
     def _spec(self, value: Any, lifted: bool) -> Any:
         if isinstance(value, Tensor):
-            buffer, layout = _physical(value)
-            strides = tuple(value.stride()) if layout is not None else tuple(value.contiguous().stride())
-            return self._leaf(value, buffer, Leaf(value.dtype, tuple(value.shape), strides, layout))
+            buffer, leaf = _physical(value)
+            return self._leaf(value, buffer, leaf)
         if isinstance(value, Wrapped):
             return self._number(value.value, wrapped=True)
         if lifted and isinstance(value, (bool, int, float, complex)):

@@ -66,7 +66,9 @@ def test_written_leaf_that_is_not_read_is_no_input() -> None:
 
 
 def test_plan_survives_json() -> None:
-    plan = ExecPlan((0, 2), (Output("float32", (2, 3), (1, 2)),), ((0, 1),), (("list", (("out", 0), ("leaf", 1))), ("none",)))
+    plan = ExecPlan(
+        (0, 2), (Output("float32", (2, 3), (1, 2)),), ((0, 1),), (("list", (("out", 0), ("leaf", 1))), ("none",))
+    )
     assert ExecPlan.from_json(plan.to_json()) == plan
 
 

@@ -1,5 +1,7 @@
 """Activations whose parameters are ``Scalar`` arguments, and a few others."""
 
+# mypy: disable-error-code="no-any-return"
+
 from __future__ import annotations
 
 from typing import Any
@@ -150,6 +152,14 @@ def softshrink(self: Tensor, lambd: Operand = 0.5) -> Tensor:
 @decompose(aten.softshrink_backward.default)
 def softshrink_backward(grad_output: Tensor, self: Tensor, lambd: Operand) -> Tensor:
     return torch.where(_inside(self, lambd), torch.zeros([], dtype=grad_output.dtype), grad_output)
+
+
+@decompose(aten.gelu.default)
+def gelu(self: Tensor, *, approximate: str = "none") -> Tensor:
+    wide = _wide(self)
+    if wide is self:
+        return NotImplemented
+    return cast(aten.gelu.default(wide, approximate=approximate), self.dtype)
 
 
 @decompose(aten.silu.default)

@@ -69,7 +69,7 @@ def _register_binary(name: str, function: Callable[..., Tensor]) -> None:
     }
     for overload in set(packet.overloads()) & runners.keys():
         op = getattr(packet, overload)
-        rule(op, lifts=lifts if overload != "ScalarList" else "")(runners[overload])
+        rule(op, lifts=lifts)(runners[overload])
         decompose(op)(runners[overload])
 
 
@@ -119,6 +119,7 @@ def _register_pointwise(name: str, function: Callable[..., Tensor]) -> None:
 
     rule(packet.Scalar, lifts="value")(by_number)
     decompose(packet.Scalar)(by_number)
+    rule(packet.ScalarList, lifts="scalars")(by_list)
     decompose(packet.ScalarList)(by_list)
     decompose(packet.Tensor)(by_tensor)
 
@@ -133,6 +134,7 @@ def lerp_scalar(self: Tensors, tensors1: Tensors, weight: Operand) -> list[Tenso
     return [numbers.lerp(start, end, weight) for start, end in zip(self, tensors1, strict=True)]
 
 
+@rule(aten._foreach_lerp.ScalarList, lifts="weight")
 @decompose(aten._foreach_lerp.List, aten._foreach_lerp.ScalarList)
 def lerp_list(self: Tensors, tensors1: Tensors, weights: Sequence[Any]) -> list[Tensor]:
     return [numbers.lerp(start, end, w) for start, end, w in zip(self, tensors1, weights, strict=True)]

@@ -338,13 +338,31 @@ def _register_floating_unary(name: str) -> None:
     function: Callable[[Tensor], Tensor] = getattr(torch, name)
 
     def run(self: Tensor) -> Tensor:
-        """Integers become floats first; XLA is less precise than the CPU in float16."""
-        if self.dtype == torch.float16:
-            return cast(function(cast(self, torch.float32)), torch.float16)
-        return NotImplemented if self.is_floating_point() else function(cast(self, torch.get_default_dtype()))
+        """Integers become floats first; 16-bit floats are computed in float32, as on the CPU."""
+        compute = computation_dtype(floating(self.dtype))
+        if compute == self.dtype:
+            return NotImplemented
+        return cast(function(cast(self, compute)), floating(self.dtype))
 
     decompose(getattr(aten, name).default)(run)
 
 
 for _name in _FLOATING_UNARY:
     _register_floating_unary(_name)
+
+
+def _register_signed_byte(name: str) -> None:
+    op = getattr(aten, name).default
+    function: Callable[[Tensor], Tensor] = getattr(torch, name)
+
+    def run(self: Tensor) -> Tensor:
+        """Unsigned bytes by way of int32, which wraps back in the same way."""
+        if self.dtype != torch.uint8:
+            return NotImplemented
+        return cast(function(cast(self, torch.int32)), torch.uint8)
+
+    decompose(op)(run)
+
+
+for _name in ("abs", "neg", "sign", "relu"):
+    _register_signed_byte(_name)

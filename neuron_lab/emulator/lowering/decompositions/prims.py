@@ -1,5 +1,7 @@
 """The prims that PyTorch's reference decompositions end in, as ATen ops."""
 
+# mypy: disable-error-code="no-any-return"
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -165,3 +167,31 @@ def new_empty(self: Tensor, size: Sequence[int], *_: object, dtype: torch.dtype 
 @decompose(aten.new_ones.default)
 def new_ones(self: Tensor, size: Sequence[int], *, dtype: torch.dtype | None = None, **_: object) -> Tensor:
     return torch.ones(list(size), dtype=dtype or self.dtype)
+
+
+@decompose(aten.zeros.default)
+def zeros(size: Sequence[int], *, dtype: torch.dtype | None = None, **_: object) -> Tensor:
+    return torch.full(list(size), 0, dtype=dtype or torch.get_default_dtype())
+
+
+@decompose(aten.ones.default)
+def ones(size: Sequence[int], *, dtype: torch.dtype | None = None, **_: object) -> Tensor:
+    return torch.full(list(size), 1, dtype=dtype or torch.get_default_dtype())
+
+
+@decompose(aten.zeros_like.default)
+def zeros_like(self: Tensor, *, dtype: torch.dtype | None = None, **_: object) -> Tensor:
+    return torch.full(self.shape, 0, dtype=dtype or self.dtype)
+
+
+@decompose(aten.ones_like.default)
+def ones_like(self: Tensor, *, dtype: torch.dtype | None = None, **_: object) -> Tensor:
+    return torch.full(self.shape, 1, dtype=dtype or self.dtype)
+
+
+@decompose(aten.full.default)
+def full(size: Sequence[int], fill_value: float, *, dtype: torch.dtype | None = None, **_: object) -> Tensor:
+    """torch-mlir has no constants of unsigned bytes."""
+    if dtype == torch.uint8:
+        return cast(torch.full(list(size), int(fill_value), dtype=torch.int32), torch.uint8)
+    return NotImplemented

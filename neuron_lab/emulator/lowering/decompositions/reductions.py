@@ -45,6 +45,8 @@ def sum_dims(self: Tensor, dim: Dims, keepdim: bool = False, *, dtype: torch.dty
     target = dtype or (self.dtype if self.is_floating_point() or self.is_complex() else torch.int64)
     if self.dim() == 0:
         return cast(self, target).clone()
+    if self.dtype == torch.uint8:
+        self = cast(self, torch.int32)
     compute = computation_dtype(target)
     dims = dims_of(self, dim)
     if self.dtype == compute and dtype is None and dim is not None and list(dim) == dims:  # type: ignore[arg-type]
@@ -79,9 +81,9 @@ def _extreme(self: Tensor, dim: Dims, keepdim: bool, *, largest: bool) -> Tensor
     dims = dims_of(self, dim)
     if self.dim() == 0:
         return self.clone()
-    if self.dtype == torch.bool:
+    if self.dtype in (torch.bool, torch.uint8):
         wide = cast(self, torch.int32)
-        return cast((torch.amax if largest else torch.amin)(wide, dims, keepdim), torch.bool)
+        return cast((torch.amax if largest else torch.amin)(wide, dims, keepdim), self.dtype)
     if not isinstance(dim, int) and dim is not None and list(dim) == dims:
         return NotImplemented
     return torch.amax(self, dims, keepdim) if largest else torch.amin(self, dims, keepdim)

