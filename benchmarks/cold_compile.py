@@ -36,7 +36,9 @@ def run() -> None:
 
 def _measure(cache: Path) -> dict[str, float]:
     environment = {**os.environ, "TORCH_NEURONX_NEFF_CACHE_DIR": str(cache)}
-    done = subprocess.run([sys.executable, "-m", "benchmarks.cold_compile"], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.cold_compile"], env=environment, capture_output=True, text=True, check=True
+    )
     result: dict[str, float] = json.loads(done.stdout)
     return result
 

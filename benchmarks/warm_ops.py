@@ -46,11 +46,16 @@ def _recording(x: torch.Tensor, y: torch.Tensor) -> None:
 
     def plain() -> None:
         for _ in range(200):
-            x + y  # noqa: B018  # the op is the point
+            x + y  # the op is the point
 
     def recorded() -> None:
         with neuron_lab.profile(quiet=True):
             plain()
 
     figures = medians_us({"plain": plain, "recorded": recorded}, rounds=30, number=1)
-    row("a profile around 200 adds, per op", (figures["recorded"] - figures["plain"]) / 200, "us", note="the session's own cost included")
+    row(
+        "a profile around 200 adds, per op",
+        (figures["recorded"] - figures["plain"]) / 200,
+        "us",
+        note="the session's own cost included",
+    )

@@ -34,6 +34,10 @@ class RawLog(Protocol):
         """(direction, calls, total_ns, bytes); exact."""
 
     @property
+    def startups(self) -> Sequence[tuple[int, int]]:
+        """(start_ns, end_ns) of starting the compiler itself, which happens once in a process."""
+
+    @property
     def syncs(self) -> int:
         """Synchronisations the program asked for."""
 

@@ -47,12 +47,16 @@ def attach() -> bool:
         if stands_aside() is not None:
             return False
         import torch
+        from torch.utils.backend_registration import (
+            generate_methods_for_privateuse1_backend,
+            rename_privateuse1_backend,
+        )
 
-        torch.utils.rename_privateuse1_backend(DEVICE)
+        rename_privateuse1_backend(DEVICE)
         from neuron_lab.emulator.api import neuron
 
-        torch._register_device_module(DEVICE, neuron)
-        torch.utils.generate_methods_for_privateuse1_backend()
+        torch._register_device_module(DEVICE, neuron)  # type: ignore[no-untyped-call]
+        generate_methods_for_privateuse1_backend()
         _attached = True
         if build.is_built():
             shim()
@@ -95,21 +99,9 @@ def _describe_op(*args: Any) -> Any:
 
 
 def _make_plan(*args: Any) -> Any:
-    start_runtime()
     from neuron_lab.emulator import dispatch
 
     return dispatch.make_plan(*args)
-
-
-@functools.cache
-def start_runtime() -> None:
-    """Make the XLA client and hand the shim what imports arrays: at the first compile, it costs half a second."""
-    from neuron_lab.emulator import compiler
-
-    client = compiler.client()
-    from jaxlib import _jax
-
-    shim().set_runtime(_jax.dlpack_managed_tensor_to_buffer, client.local_devices()[0])
 
 
 _forked = False
@@ -134,7 +126,7 @@ def _hold_the_place(torch: Any) -> None:
     can run a backward of its own.
     """
 
-    class Placeholder(torch._C._acc.DeviceGuard):  # type: ignore[misc,name-defined]  # a pybind class
+    class Placeholder(torch._C._acc.DeviceGuard):  # type: ignore[misc]  # a pybind class
         def type_(self) -> Any:
             return torch._C._autograd.DeviceType.PrivateUse1
 

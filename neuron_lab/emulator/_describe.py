@@ -35,7 +35,10 @@ def describe() -> dict[str, Any]:
         "name": f"emulated {chip().instance}",
         "why": aside or "no torch_neuronx is installed, so the emulator serves the device",
         "core_count": len(memories),
-        "versions": {"emulator": __version__, **{name: version for name, version in cache.versions().items() if name != "torch"}},
+        "versions": {
+            "emulator": __version__,
+            **{name: version for name, version in cache.versions().items() if name != "torch"},
+        },
         "cores": [{"used": memory["current"], "limit": limit, "peak": memory["peak"]} for memory in memories],
         "cache": {
             "dir": str(disk.root) if disk.root is not None else "switched off by the environment",

@@ -21,47 +21,52 @@ class IndexRule:
     flat: bool = False
 
 
-# (index argument, indexed tensor, where the dimension or the size stands, extras), by argument name. A list of indices
-# and `flat` allow negative values, as their ops do.
-_BY_NAME: dict[str, dict[str, str | int | bool]] = {
-    **dict.fromkeys(
-        ["gather", "scatter", "scatter_add", "scatter_reduce", "index_select", "index_add", "index_copy", "index_fill"]
-        + ["scatter_", "scatter_add_", "scatter_reduce_", "index_add_", "index_copy_", "index_fill_"],
-        {"index": "index", "of": "self", "dim": "dim"},
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The arguments of one family of ops by name; `at` is the indexed dimension where no argument tells it."""
+
+    index: str
+    of: str = "self"
+    dim: str = ""
+    size: str = ""
+    ignore: str = ""
+    at: int = 0
+    flat: bool = False
+    negative: bool = False
+
+
+# A list of indices (x[i, j]) and flat ones may be negative, as those ops allow.
+_FAMILIES = (
+    (
+        "gather scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ index_select index_add index_add_ "
+        "index_copy index_copy_",
+        _Names("index", dim="dim"),
     ),
-    **dict.fromkeys(["index", "_unsafe_index"], {"index": "indices", "of": "self"}),
-    **dict.fromkeys(
-        ["index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put"], {"index": "indices", "of": "self"}
-    ),
-    "take": {"index": "index", "of": "self", "flat": True},
-    "put": {"index": "index", "of": "self", "flat": True},
-    "put_": {"index": "index", "of": "self", "flat": True},
-    "embedding": {"index": "indices", "of": "weight"},
-    "embedding_dense_backward": {"index": "indices", "of": "grad_output", "size": "num_weights"},
-    **dict.fromkeys(["nll_loss", "nll_loss_forward", "nll_loss_backward"], {"index": "target", "of": "self", "at": -1, "ignore": "ignore_index"}),
-    **dict.fromkeys(
-        ["nll_loss2d", "nll_loss2d_forward", "nll_loss2d_backward"],
-        {"index": "target", "of": "self", "at": 1, "ignore": "ignore_index"},
-    ),
-}
-_NEGATIVE = frozenset({"index_fill", "index_fill_"})
+    ("index_fill index_fill_", _Names("index", dim="dim", negative=True)),
+    ("index _unsafe_index index_put index_put_ _index_put_impl_ _unsafe_index_put", _Names("indices")),
+    ("take put put_", _Names("index", flat=True)),
+    ("embedding", _Names("indices", of="weight")),
+    ("embedding_dense_backward", _Names("indices", of="grad_output", size="num_weights")),
+    ("nll_loss nll_loss_forward nll_loss_backward", _Names("target", at=-1, ignore="ignore_index")),
+    ("nll_loss2d nll_loss2d_forward nll_loss2d_backward", _Names("target", at=1, ignore="ignore_index")),
+)
+_BY_OP = {op: names for ops, names in _FAMILIES for op in ops.split()}
 
 
 def index_rules(op: OpOverload) -> list[tuple[object, ...]]:
     """The rules for one overload, as tuples in the order of IndexRule's fields."""
-    base = op._schema.name.partition("::")[2]
-    row = _BY_NAME.get(base)
-    if row is None:
+    names = _BY_OP.get(op._schema.name.partition("::")[2])
+    if names is None:
         return []
     positions = {argument.name: i for i, argument in enumerate(op._schema.arguments)}
     rule = IndexRule(
-        index=positions[str(row["index"])],
-        of=positions[str(row["of"])],
-        dim=int(row.get("at", 0)),
-        dim_argument=positions.get(str(row.get("dim", "")), -1),
-        size_argument=positions.get(str(row.get("size", "")), -1),
-        ignore_argument=positions.get(str(row.get("ignore", "")), -1),
-        negative=base in _NEGATIVE,
-        flat=bool(row.get("flat", False)),
+        index=positions[names.index],
+        of=positions[names.of],
+        dim=names.at,
+        dim_argument=positions.get(names.dim, -1),
+        size_argument=positions.get(names.size, -1),
+        ignore_argument=positions.get(names.ignore, -1),
+        negative=names.negative,
+        flat=names.flat,
     )
     return [astuple(rule)]

@@ -44,7 +44,9 @@ def load() -> ModuleType:
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
     except ImportError as error:
-        message = f"the built shim {path} does not load: {error}. Delete that file and start again; it is then built anew."
+        message = (
+            f"the built shim {path} does not load: {error}. Delete that file and start again; it is then built anew."
+        )
         raise BuildProblem(message) from error
     return module
 
@@ -167,7 +169,9 @@ def _compile(work: Path) -> Path:
     _tell(f"building the emulated device for torch {torch.__version__} (once, about a minute on two cores)\n")
     with ThreadPoolExecutor(_PARALLEL) as pool:
         jobs = {
-            pool.submit(_call, [compiler, *_FLAGS, abi, *includes, "-c", str(source), "-o", str(work / f"{source.stem}.o")]): source
+            pool.submit(
+                _call, [compiler, *_FLAGS, abi, *includes, "-c", str(source), "-o", str(work / f"{source.stem}.o")]
+            ): source
             for source in sources
         }
         try:
@@ -182,7 +186,19 @@ def _compile(work: Path) -> Path:
     undefined = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []
     libraries = ["-ltorch_python", "-ltorch", "-ltorch_cpu", "-lc10"]
     objects = [str(work / f"{source.stem}.o") for source in sources]
-    _call([compiler, "-shared", *undefined, *objects, "-o", str(made), f"-L{library}", *libraries, f"-Wl,-rpath,{library}"])
+    _call(
+        [
+            compiler,
+            "-shared",
+            *undefined,
+            *objects,
+            "-o",
+            str(made),
+            f"-L{library}",
+            *libraries,
+            f"-Wl,-rpath,{library}",
+        ]
+    )
     _tell(f"built in {time.monotonic() - started:.0f} s\n")
     return made
 
@@ -191,7 +207,9 @@ def _call(command: Sequence[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         shown = "\n".join(done.stderr.strip().splitlines()[:_ERROR_LINES])
-        raise BuildProblem(f"`{command[0]}` failed with status {done.returncode} on the emulated device's shim:\n{shown}")
+        raise BuildProblem(
+            f"`{command[0]}` failed with status {done.returncode} on the emulated device's shim:\n{shown}"
+        )
 
 
 def _remove_leftovers(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import time
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from torch._ops import OpOverload
 from neuron_lab.emulator import compiler, events
 from neuron_lab.emulator._indices import index_rules
 from neuron_lab.emulator._worker import Worker
-from neuron_lab.emulator.cache import NeffStore, Port, StoredNeff, default_root, key_of
+from neuron_lab.emulator.cache import NeffStore, Port, StoredNeff, default_root, fingerprint, key_of
 from neuron_lab.emulator.lowering import ExecPlan, Leaf, LeafRef, OpCall, Unlowerable
 
 __all__ = ["describe_op", "make_plan", "reset_store", "store"]
@@ -27,13 +28,24 @@ _RANDOM = "random numbers are drawn on the host"
 _SIZE = "its result's size depends on the data"
 # Seeded by tag, but deterministic in the form that reaches the device (dropout_p = 0, or the mask drawn before).
 _SEEDED_BY_TAG_ONLY = frozenset(
-    {"aten::native_dropout", "aten::_scaled_dot_product_fused_attention_overrideable", "aten::_scaled_dot_product_efficient_attention"}
+    {
+        "aten::native_dropout",
+        "aten::_scaled_dot_product_fused_attention_overrideable",
+        "aten::_scaled_dot_product_efficient_attention",
+    }
 )
 # TorchNeuron runs these natively and synchronises to learn the size (csrc/aten of its April 2026 snapshot).
 _NATIVE_BUT_SIZED_BY_DATA = frozenset({"aten::nonzero", "aten::masked_select", "aten::repeat_interleave"})
 # Their index tensors may be on the host, as on every PyTorch device.
 _TAKES_HOST_TENSORS = frozenset(
-    {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index", "aten::_unsafe_index_put"}
+    {
+        "aten::index",
+        "aten::index_put",
+        "aten::index_put_",
+        "aten::_index_put_impl_",
+        "aten::_unsafe_index",
+        "aten::_unsafe_index_put",
+    }
     | {"aten::_pack_padded_sequence", "aten::_pad_packed_sequence"}
 )
 _SKIPS_EMPTY_INPUTS = frozenset({"aten::cat"})
@@ -68,7 +80,9 @@ def overload(name: str, overload_name: str) -> OpOverload:
     return found
 
 
-def describe_op(name: str, overload_name: str) -> tuple[int, str, list[bool], bool, bool, str, list[tuple[object, ...]]]:
+def describe_op(
+    name: str, overload_name: str
+) -> tuple[int, str, list[bool], bool, bool, str, list[tuple[object, ...]]]:
     """How calls of this overload are served: (route, reason, lifted arguments, takes host tensors, skips empty inputs, full name, index rules)."""
     op = overload(name, overload_name)
     full = f"{name}.{overload_name}" if overload_name else name
@@ -107,14 +121,17 @@ def make_plan(name: str, arguments: list[Any], leaves: list[tuple[Any, ...]]) ->
     try:
         plan, launch, key = _worker.run(signature, lambda: _obtain(name, signature, call))
     except (Unlowerable, compiler.CompileError) as error:
-        if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeExplicitAutograd"):
+        if torch._C._dispatch_has_kernel_for_dispatch_key(op._name, "CompositeExplicitAutograd"):
             return _unplanned(KIND_DECOMPOSED, str(error))
         return _unplanned(KIND_FALLBACK, str(error))
     except (OSError, MemoryError) as error:
         return _unplanned(KIND_FALLBACK, f"compiling failed this time: {error}", keep=False)
     if plan is None:
         return _unplanned(KIND_EMPTY, "no elements")
-    results = [(getattr(torch, out.dtype), out.sizes, out.strides, _buffer_shape(out.sizes, out.strides)) for out in plan.outputs]
+    results = [
+        (getattr(torch, out.dtype), out.sizes, out.strides, _buffer_shape(out.sizes, out.strides))
+        for out in plan.outputs
+    ]
     return KIND_COMPILED, launch, list(plan.inputs), results, list(plan.writes), list(plan.returns), key, "", True
 
 
@@ -124,16 +141,16 @@ def _unplanned(kind: int, reason: str, *, keep: bool = True) -> tuple[Any, ...]:
 
 def _obtain(name: str, signature: str, call: OpCall) -> tuple[ExecPlan | None, Any, str]:
     """On the compile thread: the executable for this signature, from disk or compiled now."""
+    _start_runtime()
     key, disk = key_of(signature), store()
     started = time.perf_counter_ns()
     stored = disk.get(key)
     if stored is not None:
         try:
-            executable = compiler.load(stored.executable)
-        except compiler.CompileError:
+            executable, plan = compiler.load(stored.executable), ExecPlan.from_json(stored.plan_json)
+        except (compiler.CompileError, KeyError, TypeError, ValueError):
             disk.discard(key)
         else:
-            plan = ExecPlan.from_json(stored.plan_json)
             spent = time.perf_counter_ns() - started
             events.compiled(events.Compile(name, key, "disk", started, 0, 0, spent, signature), len(stored.executable))
             return plan, _launcher(executable, plan), key
@@ -143,6 +160,7 @@ def _obtain(name: str, signature: str, call: OpCall) -> tuple[ExecPlan | None, A
 def _compile(name: str, signature: str, call: OpCall, key: str, disk: NeffStore) -> tuple[ExecPlan | None, Any, str]:
     from neuron_lab.emulator.lowering import lower
 
+    _start_toolchain()
     started = time.perf_counter_ns()
     lowered = lower(call)
     if lowered.plan.outputs and all(0 in out.sizes for out in lowered.plan.outputs):
@@ -168,8 +186,35 @@ def _compile(name: str, signature: str, call: OpCall, key: str, disk: NeffStore)
     )
     disk.put(key, stored)
     trace_ns, lower_ns = int(lowered.trace_s * 1e9), int(lowered.lower_s * 1e9)
-    events.compiled(events.Compile(name, key, "compiled", started, trace_ns, lower_ns, compile_ns, signature), len(stored.executable))
+    events.compiled(
+        events.Compile(name, key, "compiled", started, trace_ns, lower_ns, compile_ns, signature),
+        len(stored.executable),
+    )
     return lowered.plan, _launcher(executable, lowered.plan), key
+
+
+@functools.cache
+def _start_runtime() -> None:
+    """Make the XLA client and hand the shim what imports arrays."""
+    from neuron_lab.emulator import shim
+
+    started = time.perf_counter_ns()
+    client = compiler.client()
+    from jaxlib import _jax
+
+    shim().set_runtime(_jax.dlpack_managed_tensor_to_buffer, client.local_devices()[0])
+    fingerprint()
+    events.started(started, time.perf_counter_ns())
+
+
+@functools.cache
+def _start_toolchain() -> None:
+    """Import torch-mlir and parse its pipelines: only a process that really compiles pays for it."""
+    from neuron_lab.emulator.lowering import start
+
+    started = time.perf_counter_ns()
+    start()
+    events.started(started, time.perf_counter_ns())
 
 
 def _launcher(executable: compiler.Executable, plan: ExecPlan) -> Any:
@@ -187,7 +232,9 @@ def _buffer_shape(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ..
     return result_shape(sizes, strides)
 
 
-def _leaf(dtype: torch.dtype, sizes: tuple[int, ...], layout: tuple[int, ...] | None, wrapped: bool, number: bool) -> Leaf:
+def _leaf(
+    dtype: torch.dtype, sizes: tuple[int, ...], layout: tuple[int, ...] | None, wrapped: bool, number: bool
+) -> Leaf:
     return Leaf(dtype, sizes, _strides(sizes, layout), layout, wrapped, number)
 
 
@@ -209,7 +256,9 @@ def _call(op: OpOverload, arguments: list[Any], leaves: list[Leaf]) -> OpCall:
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for argument, value in zip(op._schema.arguments, arguments, strict=True):
-        converted = _MEMORY_FORMATS[value] if argument.name == "memory_format" and value is not None else _with_refs(value)
+        converted = (
+            _MEMORY_FORMATS[value] if argument.name == "memory_format" and value is not None else _with_refs(value)
+        )
         if argument.kwarg_only:
             if argument.name not in _PLACEMENT:
                 kwargs[argument.name] = converted

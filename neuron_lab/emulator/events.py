@@ -43,6 +43,8 @@ class RawLog:
     """(direction, core, start_ns, end_ns, bytes): a ring."""
     copy_totals: list[tuple[Any, ...]]
     """(direction, calls, total_ns, bytes)."""
+    startups: list[tuple[int, int]]
+    """(start_ns, end_ns) of starting the compiler itself: once in a process."""
     syncs: int
     dropped: int
     overhead_ns: int
@@ -80,6 +82,13 @@ def compiled(event: Compile, executable_bytes: int) -> None:
             session.compiles.append(event)
 
 
+def started(start_ns: int, end_ns: int) -> None:
+    """Called by dispatch when a part of the compiler has been started."""
+    with _lock:
+        for session in _open:
+            session.startups.append((start_ns, end_ns))
+
+
 def history() -> list[Compile]:
     """The newest NEFFs made or read by this process, oldest first."""
     with _lock:
@@ -96,6 +105,7 @@ class Hook:
 
     def __init__(self, capacity: int = _CAPACITY) -> None:
         self.compiles: list[Compile] = []
+        self.startups: list[tuple[int, int]] = []
         self._capacity = capacity
         self._session: Any = None
 
@@ -129,6 +139,7 @@ class Hook:
             fallbacks=fallbacks,
             copies=raw["copies"],
             copy_totals=raw["copy_totals"],
+            startups=list(self.startups),
             syncs=raw["syncs"],
             dropped=raw["dropped"],
             overhead_ns=int(events * _event_ns()),

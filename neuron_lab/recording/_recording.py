@@ -20,7 +20,7 @@ class Recording:
 
     `label` says which span ("In[12]"). `start_ns`, `end_ns` bound it on the `time.perf_counter_ns` clock. `error` is the name of the
     exception that cut the span short, None when it ran to its end. `ops` and `copies` are the newest events, `dropped` counts
-    those that no longer fitted; every other field is exact.
+    those that no longer fitted; every other field is exact. `startups` are (start_ns, end_ns) of starting the compiler itself.
     """
 
     label: str
@@ -34,6 +34,7 @@ class Recording:
     copy_totals: tuple[CopyTotal, ...]
     compiles: tuple[Compile, ...]
     fallbacks: tuple[Fallback, ...]
+    startups: tuple[tuple[int, int], ...]
     syncs: int
     dropped: int
     overhead_ns: int
@@ -72,6 +73,7 @@ def from_raw(
         copy_totals=_records(CopyTotal, raw.copy_totals),
         compiles=_records(Compile, raw.compiles),
         fallbacks=_records(Fallback, raw.fallbacks),
+        startups=tuple(raw.startups),
         syncs=raw.syncs,
         dropped=raw.dropped,
         overhead_ns=raw.overhead_ns + overhead_ns,

@@ -75,6 +75,8 @@ def footer(report: Report) -> list[str]:
     versions = dict(environment.versions)
     parts = [f"{name} {versions[name]}" for name in ("torch", "torch_neuronx", "neuron_lab") if name in versions]
     parts.append("emulated, not Trainium" if environment.emulated else environment.device)
+    if found.startup_s:
+        parts.append(f"starting the compiler took {duration(found.startup_s * 1e9)} of compile, once per process")
     parts.append(f"measuring cost {duration(report.recording.overhead_ns)}")
     if found.events_dropped:
         parts.append(f"{plural(found.events_dropped, 'event')} not kept, the split is estimated from exact totals")

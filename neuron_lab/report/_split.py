@@ -75,7 +75,10 @@ def _spans(recording: Recording) -> dict[PartName, tuple[_Times, _Times]]:
     fallbacks = [call for call in recording.ops if call.kind == "fallback"]
     compiled = [call for call in recording.ops if call.kind == "compiled"]
     return {
-        "compile": (_times(c.start_ns for c in compiles), _times(c.start_ns + c.total_ns for c in compiles)),
+        "compile": (
+            _times([*(c.start_ns for c in compiles), *(start for start, _ in recording.startups)]),
+            _times([*(c.start_ns + c.total_ns for c in compiles), *(end for _, end in recording.startups)]),
+        ),
         "fallback": (_times(c.start_ns for c in fallbacks), _times(c.end_ns for c in fallbacks)),
         "copies": (_times(c.start_ns for c in recording.copies), _times(c.end_ns for c in recording.copies)),
         "device": (_times(c.end_ns - c.device_ns for c in compiled), _times(c.end_ns for c in compiled)),
@@ -112,7 +115,8 @@ def _union_length(starts: _Times, ends: _Times) -> int:
 def _exact_totals(recording: Recording) -> dict[PartName, int]:
     totals = recording.op_totals
     return {
-        "compile": sum(item.total_ns for item in recording.compiles),
+        "compile": sum(item.total_ns for item in recording.compiles)
+        + sum(end - start for start, end in recording.startups),
         "fallback": sum(total.total_ns for total in totals if total.kind == "fallback"),
         "copies": sum(total.total_ns for total in recording.copy_totals),
         "device": sum(total.device_ns for total in totals if total.kind == "compiled"),

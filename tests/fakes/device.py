@@ -40,6 +40,7 @@ class FakeLog:
     fallbacks: list[tuple[Any, ...]] = field(default_factory=list)
     copies: list[tuple[Any, ...]] = field(default_factory=list)
     copy_totals: list[tuple[Any, ...]] = field(default_factory=list)
+    startups: list[tuple[int, int]] = field(default_factory=list)
     syncs: int = 0
     dropped: int = 0
     overhead_ns: int = 0
@@ -95,6 +96,10 @@ class FakeDevice:
         end = self.clock.advance(ms)
         self._tell("ops", (op, "host", None, 0, 1, start, end, end - start, 0, False))
 
+    def start_compiler(self, ms: float) -> None:
+        start = self.clock.now
+        self._tell("startups", (start, self.clock.advance(ms)))
+
     def copy(self, direction: str, ms: float, nbytes: int) -> None:
         start = self.clock.now
         self._tell("copies", (direction, 0, start, self.clock.advance(ms), nbytes))
@@ -127,6 +132,8 @@ class FakeSession:
     def take(self, what: str, event: tuple[Any, ...]) -> None:
         if what == "compiles":
             self.log.compiles.append(event)
+        elif what == "startups":
+            self.log.startups.append((event[0], event[1]))
         elif what == "fallbacks":
             _add(self._fallbacks, event[:2], event[2:])
         elif what == "copies":

@@ -77,9 +77,7 @@ __all__ = [
     "synchronize",
 ]
 
-_FORKED = (
-    "Cannot re-initialize Neuron runtime in forked subprocess. To use Neuron with multiprocessing, use the 'spawn' start method"
-)
+_FORKED = "Cannot re-initialize Neuron runtime in forked subprocess. To use Neuron with multiprocessing, use the 'spawn' start method"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +170,9 @@ class device:
         if self.idx >= 0:
             set_device(self.idx)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.idx >= 0:
             set_device(self.prev_idx)
 
@@ -182,8 +182,7 @@ class device_of(device):
 
     def __init__(self, obj: Any) -> None:
         owner = getattr(obj, "device", None)
-        on_device = owner is not None and owner.type == _attach.DEVICE
-        super().__init__(owner.index if on_device else -1)
+        super().__init__(owner.index if owner is not None and owner.type == _attach.DEVICE else -1)
 
 
 def synchronize(device: Any = None) -> None:

@@ -19,15 +19,13 @@ class Stream(torch.Stream):
 
     def __new__(cls, device: Any = None, priority: int = 0, **kwargs: Any) -> Stream:
         if "stream_id" in kwargs:
-            made: Stream = super().__new__(cls, **kwargs)
-            return made
+            return super().__new__(cls, **kwargs)
         from neuron_lab.emulator.api import neuron
 
         core = neuron._index(device)
         neuron._check(core)
         neuron._lazy_init()
-        made = super().__new__(cls, device=torch.device(_attach.DEVICE, core), priority=priority)
-        return made
+        return super().__new__(cls, device=torch.device(_attach.DEVICE, core), priority=priority)
 
     def record_event(self, event: torch.Event | None = None) -> torch.Event:
         """Record an event, a new one by default, in this stream."""
@@ -92,7 +90,7 @@ def default_stream(device: Any = None) -> Stream:
     core = neuron._index(device)
     neuron._check(core)
     kind = torch._C._autograd.DeviceType.PrivateUse1
-    return Stream(stream_id=0, device_index=core, device_type=int(kind))
+    return Stream(stream_id=0, device_index=core, device_type=int(kind.value))
 
 
 def set_stream(stream: torch.Stream | None) -> None:

@@ -150,7 +150,11 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   count_sync();
-  return at::native::_local_scalar_dense_cpu(host_alias(self));
+  const int64_t start = recording() ? now_ns() : 0;
+  at::Scalar value = at::native::_local_scalar_dense_cpu(host_alias(self));
+  if (start)
+    push(CopyEvent{Direction::d2h, int8_t(self.get_device()), start, now_ns(), int64_t(self.element_size())});
+  return value;
 }
 
 void record_stream(at::Tensor&, at::Stream) {} // execution is synchronous: memory is never in use after a call returns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._layout import result_shape
-from ._lower import lifts_numbers, lower
+from ._lower import lifts_numbers, lower, start
 from ._records import ExecPlan, Leaf, LeafRef, Lowered, OpCall, Output, Unlowerable
 
 __all__ = [
@@ -17,4 +17,5 @@ __all__ = [
     "lifts_numbers",
     "lower",
     "result_shape",
+    "start",
 ]
