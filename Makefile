@@ -5,8 +5,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-LAB := $(VENV)/.lab-installed
-DEV := $(VENV)/.dev-installed
+INSTALLED := $(VENV)/.installed
 QUICKSTART := notebooks/00_quickstart
 NOTEBOOKS := $(patsubst %.py,%.ipynb,$(filter-out notebooks/_%,$(wildcard notebooks/*.py)))
 PIP := $(BIN)/python -m pip --disable-pip-version-check --require-virtualenv
@@ -27,21 +26,21 @@ demo: shim
 	$(BIN)/python notebooks/_run.py $(QUICKSTART).py
 
 # The emulated device's C++ part: a minute or so the first time, nothing afterwards.
-shim: $(LAB)
+shim: $(INSTALLED)
 	$(BIN)/python -m neuron_lab.emulator
 
 test: $(addprefix test-,$(TIERS))
 
-test-unit test-shell test-notebook test-conformance: test-%: $(DEV) shim
+test-unit test-shell test-notebook test-conformance: test-%: $(INSTALLED) shim
 	$(BIN)/python -m pytest tests/$* -m "not slow"
 
-check: $(DEV)
+check: $(INSTALLED)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: $(DEV) shim
+bench: $(INSTALLED) shim
 	$(BIN)/python -m benchmarks
 
 clean:
@@ -50,7 +49,7 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Notebooks are kept as text; `--update` keeps the outputs of an .ipynb that is already there.
-notebooks/%.ipynb: notebooks/%.py | $(LAB)
+notebooks/%.ipynb: notebooks/%.py | $(INSTALLED)
 	$(BIN)/jupytext --quiet --update --to ipynb --output $@ $<
 
 $(BIN)/python:
@@ -58,12 +57,8 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"{sys.executable} is Python {v.major}.{v.minor}: 3.11 or later is needed. Run make PYTHON=/path/to/python")'
 	$(PYTHON) -m venv $(VENV)
 
-# torch by its exact version first: given a range, pip may prefer a build for GPUs of several gigabytes.
-$(LAB): pyproject.toml | $(BIN)/python
+# One environment for everything. torch by its exact version first: given a range, pip may prefer a build for GPUs of several gigabytes.
+$(INSTALLED): pyproject.toml | $(BIN)/python
 	$(PIP) install torch==2.13.0
-	$(PIP) install --editable '.[notebooks]'
-	@touch $@
-
-$(DEV): pyproject.toml | $(LAB)
 	$(PIP) install --editable '.[dev]'
 	@touch $@

@@ -67,7 +67,7 @@ probabilities = net(x).softmax(-1)
 # %% [markdown]
 # The bar splits the cell's time. Nearly all of it is *compile*: four NEFFs for four ops, as the two linear layers have
 # different shapes and GELU and softmax need one each. If you have run this notebook before, the NEFFs were found on
-# disk and the bar shows how long they took to load; that is still far more than running them.
+# disk and *compile* is the time it took to load them; that is still far more than running them.
 #
 # Now the same cell again.
 
@@ -101,8 +101,9 @@ assert last_batch.summary.cold_calls >= 4
 # %% [markdown]
 # ### Fallbacks
 #
-# Some ops cannot be compiled. They run on the CPU instead: inputs are copied to the host, the result is copied back.
-# That is a **fallback**: the values are right, but the time is easily overlooked. The report names the op and the reason.
+# Some ops cannot be compiled. They run on the CPU instead; on Trainium their inputs are copied to the host and the
+# result back. That is a **fallback**: the values are right, but the time is easily overlooked. The report names the op
+# and the reason.
 
 # %%
 # %%neuron profile -o fallen

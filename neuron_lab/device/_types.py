@@ -11,11 +11,11 @@ class RawLog(Protocol):
 
     @property
     def ops(self) -> Sequence[tuple[Any, ...]]:
-        """(op, kind, neff, core, thread, start_ns, end_ns, device_ns, bytes, cold); a ring, newest kept."""
+        """(op, kind, neff, core, thread, start_ns, end_ns, device_ns, bytes, cold[, where]); a ring, newest kept."""
 
     @property
     def totals(self) -> Sequence[tuple[Any, ...]]:
-        """(op, kind, neff, core, calls, cold_calls, total_ns, device_ns, bytes); exact."""
+        """(op, kind, neff, core, calls, cold_calls, total_ns, device_ns, bytes[, where]); exact. `where`: (file, first line, function, line) or None."""
 
     @property
     def compiles(self) -> Sequence[tuple[Any, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import sysconfig
 import threading
 from pathlib import Path
 from types import ModuleType
@@ -89,7 +90,22 @@ def _start(module: ModuleType) -> None:
     unit = chip()
     module.start(visible_cores(unit), unit.hbm_bytes)
     module.set_callbacks(_describe_op, _make_plan)
+    module.set_is_user_file(_is_user_file)
     os.register_at_fork(after_in_child=functools.partial(_after_fork, module))
+
+
+@functools.cache
+def _library_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    ours = Path(__file__).parents[1]
+    # The magics lie beside the package in a checkout, and in site-packages otherwise.
+    return tuple(f"{folder}{os.sep}" for folder in (*folders, ours, ours.parent / "magics"))
+
+
+def _is_user_file(name: str) -> bool:
+    """Whether code of this file is the user's own, not of Python, an installed library or this package."""
+    return not name.startswith(("<", *_library_folders())) or name.startswith("<ipython-input")
 
 
 def _describe_op(*args: Any) -> Any:

@@ -121,9 +121,10 @@ def make_plan(name: str, arguments: list[Any], leaves: list[tuple[Any, ...]]) ->
     try:
         plan, launch, key = _worker.run(signature, lambda: _obtain(name, signature, call))
     except (Unlowerable, compiler.CompileError) as error:
+        reason = str(error).removeprefix(f"{name}: ")
         if torch._C._dispatch_has_kernel_for_dispatch_key(op._name, "CompositeExplicitAutograd"):
-            return _unplanned(KIND_DECOMPOSED, str(error))
-        return _unplanned(KIND_FALLBACK, str(error))
+            return _unplanned(KIND_DECOMPOSED, reason)
+        return _unplanned(KIND_FALLBACK, reason)
     except (OSError, MemoryError) as error:
         return _unplanned(KIND_FALLBACK, f"compiling failed this time: {error}", keep=False)
     if plan is None:

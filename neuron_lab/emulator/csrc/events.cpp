@@ -20,11 +20,23 @@ void append(Session& session, std::deque<Event>& ring, const Event& event) {
   ring.push_back(event);
 }
 
+// Make the session own the frame's code object.
+void own(Session& session, Frame& frame) {
+  if (frame.code && !session.codes.insert(frame.code).second)
+    Py_DECREF(frame.code);
+}
+
 } // namespace
+
+Session::~Session() {
+  for (PyCodeObject* code : codes)
+    Py_DECREF(code);
+}
 
 std::shared_ptr<Session> open_session(size_t capacity) {
   auto session = std::make_shared<Session>();
   session->capacity = capacity;
+  session->owner = PyThreadState_Get();
   g_open.push_back(session);
   g_sessions++;
   return session;
@@ -38,9 +50,11 @@ void close_session(const std::shared_ptr<Session>& session) {
   g_sessions--;
 }
 
-void push_into(Session& session, const OpEvent& event) {
+void push_into(Session& session, OpEvent event) {
+  event.frame = user_frame(session.owner);
+  own(session, event.frame);
   append(session, session.ops, event);
-  OpTotal& total = session.op_totals[{event.op, event.kind, event.plan, event.core}];
+  OpTotal& total = session.op_totals[{event.op, event.kind, event.plan, event.core, event.frame.code, event.frame.line}];
   total.calls++;
   total.cold += event.cold;
   total.total_ns += event.end_ns - event.start_ns;
@@ -56,8 +70,11 @@ void push(const OpEvent& event) {
 void push(const CopyEvent& event) {
   PyGILState_STATE gil = PyGILState_Ensure();
   for (auto& session : g_open) {
-    append(*session, session->copies, event);
-    CopyTotal& total = session->copy_totals[int(event.direction)];
+    CopyEvent mine = event;
+    mine.frame = user_frame(session->owner);
+    own(*session, mine.frame);
+    append(*session, session->copies, mine);
+    CopyTotal& total = session->copy_totals[{mine.direction, mine.frame.code, mine.frame.line}];
     total.calls++;
     total.total_ns += event.end_ns - event.start_ns;
     total.bytes += event.bytes;

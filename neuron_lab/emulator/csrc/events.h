@@ -4,6 +4,8 @@
 #include "device.h"
 
 #include <deque>
+#include <set>
+#include <unordered_map>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -17,6 +19,13 @@ struct Plan;
 // depends on the data). empty: no elements, nothing to compile. decomposed: PyTorch's composite kernel ran, its parts are ops.
 enum class Kind : int8_t { compiled, fallback, host, empty, decomposed };
 
+struct Frame {
+  PyCodeObject* code = nullptr; // a new reference when it comes from user_frame; borrowed inside events
+  int line = 0;
+};
+extern PyObject* g_is_user_file;
+Frame user_frame(PyThreadState* owner);
+
 struct OpEvent {
   const OpInfo* op;
   const Plan* plan; // nullptr when nothing was compiled
@@ -25,12 +34,14 @@ struct OpEvent {
   bool cold;
   uint64_t thread;
   int64_t start_ns, end_ns, device_ns, bytes;
+  Frame frame = {};
 };
 
 struct CopyEvent {
   Direction direction;
   int8_t core;
   int64_t start_ns, end_ns, bytes;
+  Frame frame = {};
 };
 
 struct OpTotal {
@@ -42,11 +53,14 @@ struct CopyTotal {
 };
 
 struct Session {
+  ~Session(); // GIL held
   size_t capacity;
   std::deque<OpEvent> ops;
   std::deque<CopyEvent> copies;
-  std::map<std::tuple<const OpInfo*, Kind, const Plan*, int8_t>, OpTotal> op_totals;
-  CopyTotal copy_totals[3];
+  std::map<std::tuple<const OpInfo*, Kind, const Plan*, int8_t, PyCodeObject*, int>, OpTotal> op_totals;
+  std::map<std::tuple<Direction, PyCodeObject*, int>, CopyTotal> copy_totals;
+  std::set<PyCodeObject*> codes; // strong references to every code object named above
+  PyThreadState* owner = nullptr; // of the thread that opened the session
   int64_t syncs = 0, dropped = 0;
 };
 
@@ -59,7 +73,7 @@ inline bool recording() {
 std::shared_ptr<Session> open_session(size_t capacity);
 void close_session(const std::shared_ptr<Session>& session);
 void push(const OpEvent& event);
-void push_into(Session& session, const OpEvent& event);
+void push_into(Session& session, OpEvent event);
 void push(const CopyEvent& event);
 void count_sync(); // a device -> host read that the program waited for; always counted
 

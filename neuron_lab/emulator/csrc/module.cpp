@@ -41,22 +41,30 @@ py::object neff_of(const Plan* plan) {
   return plan && plan->kind == Kind::compiled ? py::object(py::str(plan->neff)) : py::object(py::none());
 }
 
+// (file, first line of the function, function, line), or None when no frame was the user's.
+py::object where(const PyCodeObject* code, int line) {
+  if (!code)
+    return py::none();
+  return py::make_tuple(py::handle(code->co_filename), code->co_firstlineno, py::handle(code->co_qualname), line);
+}
+
 constexpr const char* kDirections[] = {"h2d", "d2h", "d2d"};
 
 py::dict drain(const Session& session) {
   py::list ops, totals, copies, copy_totals;
   for (const OpEvent& e : session.ops)
-    ops.append(py::make_tuple(e.op->name, kind_name(e.kind), neff_of(e.plan), int(e.core), e.thread, e.start_ns, e.end_ns, e.device_ns, e.bytes, e.cold));
+    ops.append(py::make_tuple(e.op->name, kind_name(e.kind), neff_of(e.plan), int(e.core), e.thread, e.start_ns, e.end_ns, e.device_ns, e.bytes, e.cold, where(e.frame.code, e.frame.line)));
   for (auto& [key, t] : session.op_totals) {
-    auto& [op, kind, plan, core] = key;
+    auto& [op, kind, plan, core, code, line] = key;
     const std::string& reason = plan && kind == Kind::fallback ? plan->reason : op->reason;
-    totals.append(py::make_tuple(op->name, kind_name(kind), neff_of(plan), int(core), t.calls, t.cold, t.total_ns, t.device_ns, t.bytes, reason));
+    totals.append(py::make_tuple(op->name, kind_name(kind), neff_of(plan), int(core), t.calls, t.cold, t.total_ns, t.device_ns, t.bytes, where(code, line), reason));
   }
   for (const CopyEvent& e : session.copies)
-    copies.append(py::make_tuple(kDirections[int(e.direction)], int(e.core), e.start_ns, e.end_ns, e.bytes));
-  for (int i = 0; i < 3; ++i)
-    if (const CopyTotal& t = session.copy_totals[i]; t.calls)
-      copy_totals.append(py::make_tuple(kDirections[i], t.calls, t.total_ns, t.bytes));
+    copies.append(py::make_tuple(kDirections[int(e.direction)], int(e.core), e.start_ns, e.end_ns, e.bytes, where(e.frame.code, e.frame.line)));
+  for (auto& [key, t] : session.copy_totals) {
+    auto& [direction, code, line] = key;
+    copy_totals.append(py::make_tuple(kDirections[int(direction)], t.calls, t.total_ns, t.bytes, where(code, line)));
+  }
   py::dict out;
   out["ops"] = ops;
   out["totals"] = totals;
@@ -96,6 +104,7 @@ PYBIND11_MODULE(NEURON_LAB_MODULE, m) {
     g_callbacks.describe_op = keep(std::move(describe_op));
     g_callbacks.make_plan = keep(std::move(make_plan));
   });
+  m.def("set_is_user_file", [](py::object answer) { g_is_user_file = keep(std::move(answer)); });
   m.def("set_runtime", [](py::object import_dlpack, py::object device) {
     g_callbacks.import_dlpack = keep(std::move(import_dlpack));
     g_callbacks.device = keep(std::move(device));

@@ -4,6 +4,7 @@
 #include <ATen/ops/bernoulli_ops.h>
 #include <ATen/ops/empty_like_ops.h>
 #include <ATen/ops/native_dropout_backward_ops.h>
+#include <ATen/core/enum_tag.h>
 #include <torch/library.h>
 
 #include <cstring>
@@ -111,7 +112,7 @@ void register_ops() {
   auto add = [&](const c10::OperatorName& name) {
     const std::string text = toString(name);
     auto handle = dispatcher.findSchema(name);
-    if (handle && text.rfind("aten::", 0) == 0 && !handle->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1) && done.insert(text).second)
+    if (handle && !handle->hasTag(at::Tag::inplace_view) && text.rfind("aten::", 0) == 0 && !handle->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1) && done.insert(text).second)
       aten.impl(text.substr(6).c_str(), CppFunction::makeFromBoxedFunction<&run>());
   };
   aten.impl("_to_copy", CppFunction::makeFromBoxedFunction<&to_copy>());
@@ -123,6 +124,12 @@ void register_ops() {
     if (computes(dispatcher.findSchemaOrThrow(name.name.c_str(), name.overload_name.c_str()).schema()))
       add(name);
   add({"aten::linear", ""}); // an op of its own on TorchNeuron; its backward is one already
+  // Factories that compute what they fill in.
+  for (const char* overload : {"arange.", "arange.start", "arange.start_step", "eye.", "eye.m", "linspace.", "logspace."}) {
+    const std::string text = overload;
+    const size_t dot = text.find('.');
+    add({"aten::" + text.substr(0, dot), text.substr(dot + 1)});
+  }
 }
 
 } // namespace neuron

@@ -282,7 +282,7 @@ void run_shown_as(const c10::OperatorHandle& op, OpInfo& shown, torch::jit::Stac
     } else {
       event.cold = true;
       bool keep = false;
-      once = make_plan(op, shown, call, *stack, keep);
+      once = make_plan(op, info, call, *stack, keep);
       plan = once.get();
       if (keep)
         g_plans[call.key] = once.release();

@@ -351,18 +351,18 @@ for _name in _FLOATING_UNARY:
     _register_floating_unary(_name)
 
 
-def _register_signed_byte(name: str) -> None:
+def _register_unsigned(name: str) -> None:
     op = getattr(aten, name).default
     function: Callable[[Tensor], Tensor] = getattr(torch, name)
 
     def run(self: Tensor) -> Tensor:
-        """Unsigned bytes by way of int32, which wraps back in the same way."""
-        if self.dtype != torch.uint8:
+        """Unsigned bytes and booleans by way of int32, which wraps back in the same way."""
+        if self.dtype not in (torch.uint8, torch.bool):
             return NotImplemented
-        return cast(function(cast(self, torch.int32)), torch.uint8)
+        return cast(function(cast(self, torch.int32)), self.dtype)
 
     decompose(op)(run)
 
 
 for _name in ("abs", "neg", "sign", "relu"):
-    _register_signed_byte(_name)
+    _register_unsigned(_name)

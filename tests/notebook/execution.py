@@ -1,21 +1,21 @@
-"""Executes notebooks as a user would: a fresh kernel, another directory, a NEFF cache of their own."""
+"""Execute a notebook as its user would: in a fresh kernel, in an empty directory, with a NEFF cache of its own."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jupytext
+import jupytext  # type: ignore[import-untyped]
 import nbclient
 import nbformat
-import pytest
+
+from neuron_lab.emulator.build import ensure_built
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 CELL_TIMEOUT_S = 240
-
-Execute = Callable[[Any, Path], Any]
 
 
 def sources() -> list[Path]:
@@ -25,7 +25,7 @@ def sources() -> list[Path]:
 
 def read(path: Path) -> Any:
     """The notebook without outputs."""
-    return jupytext.read(path)  # type: ignore[no-untyped-call]
+    return jupytext.read(path)
 
 
 def only(cells: Sequence[Any]) -> Any:
@@ -35,21 +35,18 @@ def only(cells: Sequence[Any]) -> Any:
     return notebook
 
 
-@pytest.fixture(scope="session")
-def execute(tmp_path_factory: pytest.TempPathFactory) -> Execute:
-    """Execute a notebook in place with this cache directory; CellExecutionError is what fails the test."""
-
-    def run(notebook: Any, cache: Path) -> Any:
-        folder = tmp_path_factory.mktemp("work")
+def execute(notebook: Any, cache: Path) -> Any:
+    """The notebook with its outputs; raises CellExecutionError where a cell fails."""
+    ensure_built()  # else the first cell tells how it builds the device
+    with tempfile.TemporaryDirectory() as folder:
         client = nbclient.NotebookClient(
             notebook,
             timeout=CELL_TIMEOUT_S,
             kernel_name="python3",
-            resources={"metadata": {"path": str(folder)}},
+            resources={"metadata": {"path": folder}},
             extra_arguments=["--log-level=ERROR"],  # else the kernel warns of plain text on the loopback interface
         )
         client.execute(env={**os.environ, "TORCH_NEURONX_NEFF_CACHE_DIR": str(cache)})
-        assert list(folder.iterdir()) == [], "the notebook left files beside it"
-        return notebook
-
-    return run
+        left = os.listdir(folder)
+    assert left == [], "the notebook left files beside it"
+    return notebook
