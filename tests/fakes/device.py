@@ -139,11 +139,11 @@ class FakeSession:
         elif what == "copies":
             direction, _, start, end, nbytes = event
             _add(self._copies, direction, (1, end - start, nbytes))
-            self._append(self.log.copies, event)
+            self._append(self.log.copies, (*event, None))
         else:
             op, kind, neff, core, _, start, end, device_ns, nbytes, cold = event
             _add(self._totals, (op, kind, neff, core), (1, int(cold), end - start, device_ns, nbytes))
-            self._append(self.log.ops, event)
+            self._append(self.log.ops, (*event, None))
 
     def _append(self, ring: list[tuple[Any, ...]], event: tuple[Any, ...]) -> None:
         ring.append(event)
