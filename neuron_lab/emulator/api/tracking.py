@@ -37,7 +37,7 @@ def _get_compilation_cache_stats() -> dict[str, float]:
     """
     entries = _compiled()
     counted = events.counters
-    in_memory_hits = sum(hits for _, _, hits in entries)
+    in_memory_hits = sum(hits for _, _, hits in entries) + int(_attach.shim().launches_of_cleared_plans())
     in_memory_misses = counted.compiled + counted.from_disk
     hits, misses = in_memory_hits + counted.from_disk, in_memory_misses + counted.compiled
     return {
@@ -87,6 +87,7 @@ def _get_all_cache_keys() -> list[str]:
 def _clear_compilation_memory_cache() -> None:
     """Forget every executable; the next call of each op reads its NEFF from disk."""
     _attach.shim().clear_plans()
+    events.counters.executable_bytes = 0
 
 
 def _clear_compilation_cache() -> None:

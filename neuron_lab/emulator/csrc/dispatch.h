@@ -108,6 +108,7 @@ struct Callbacks {
 };
 extern Callbacks g_callbacks;
 void clear_plans();
+int64_t launches_of_cleared_plans(); // warm ones
 const std::unordered_map<std::string, Plan*>& plans();
 void forbid_after_fork();
 

@@ -132,6 +132,7 @@ PYBIND11_MODULE(NEURON_LAB_MODULE, m) {
   });
   m.def("plans", &plan_entries);
   m.def("clear_plans", &clear_plans);
+  m.def("launches_of_cleared_plans", &launches_of_cleared_plans);
   m.def("op_calls", &op_calls);
   m.def("clear_op_calls", [] {
     for (OpInfo* op : known_ops())

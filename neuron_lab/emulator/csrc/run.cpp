@@ -22,6 +22,7 @@ namespace {
 std::unordered_map<const c10::FunctionSchema*, std::unique_ptr<OpInfo>> g_ops;
 std::unordered_map<std::string, Plan*> g_plans;
 bool g_forked = false;
+int64_t g_cleared_hits = 0;
 
 py::object dtype_object(at::ScalarType dtype) {
   return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(torch::getTHPDtype(dtype)));
@@ -374,9 +375,16 @@ const std::unordered_map<std::string, Plan*>& plans() {
 
 // Plans are kept alive: a recording session may still point at them. Their executables go.
 void clear_plans() {
-  for (auto& entry : g_plans)
+  for (auto& entry : g_plans) {
     Py_CLEAR(entry.second->launch);
+    if (entry.second->kind == Kind::compiled)
+      g_cleared_hits += entry.second->hits;
+  }
   g_plans.clear();
+}
+
+int64_t launches_of_cleared_plans() {
+  return g_cleared_hits;
 }
 
 void forbid_after_fork() {
