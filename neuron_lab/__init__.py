@@ -14,15 +14,19 @@ from neuron_lab.errors import BudgetExceeded, DeviceProblem, NeuronLabError, Usa
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from neuron_lab._pages import Page, explain, recompiles
     from neuron_lab._profile import profile
     from neuron_lab._result import Profile, last
     from neuron_lab._status import Status, status
 
 _HOMES = {
+    "Page": "neuron_lab._pages",
     "Profile": "neuron_lab._result",
     "Status": "neuron_lab._status",
+    "explain": "neuron_lab._pages",
     "last": "neuron_lab._result",
     "profile": "neuron_lab._profile",
+    "recompiles": "neuron_lab._pages",
     "status": "neuron_lab._status",
 }
 
@@ -30,13 +34,16 @@ __all__ = [
     "BudgetExceeded",
     "DeviceProblem",
     "NeuronLabError",
+    "Page",
     "Profile",
     "Status",
     "UsageProblem",
     "__version__",
+    "explain",
     "last",
     "load_ipython_extension",
     "profile",
+    "recompiles",
     "status",
     "unload_ipython_extension",
 ]

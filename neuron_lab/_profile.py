@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
+import sys
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, cast, overload
@@ -11,22 +13,45 @@ from typing import Any, ParamSpec, TypeVar, cast, overload
 from neuron_lab import device
 from neuron_lab._result import Profile
 from neuron_lab.errors import DeviceProblem
-from neuron_lab.recording import Recorder, environment
+from neuron_lab.recording import Recorder, Surroundings, environment
 from neuron_lab.report import View
 
 _Params = ParamSpec("_Params")
 _Result = TypeVar("_Result")
 
 
-class Session:
-    """One running profile: what `profile` and the cell magic share. `start`, `stop`, then `finish` makes the Profile readable."""
+# How programs take the time.
+_CLOCK = re.compile(r"\b(perf_counter|process_time|monotonic|time\.time)(_ns)?\(|%timeit|%time\b|\btimeit\.")
 
-    def __init__(self, view: View, label: str = "") -> None:
+
+def _cell_name(file: str) -> str | None:
+    """ "In[12]" for the file that IPython gave a cell's code, None for any other."""
+    shell: Any = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is None or (named := shell.compile.format_code_name(file)) is None:
+        return None
+    kind, name = named
+    return str(name) if kind == "Cell" else None
+
+
+class Session:
+    """One running profile: what `profile` and the cell magic share. `start`, `stop`, then `finish` makes the Profile readable.
+
+    `source` is the program's text where it is known: whether it takes the time itself is read off it.
+    """
+
+    def __init__(self, view: View, label: str = "", source: str = "") -> None:
         hook = device.fast_hook()
         if hook is None:
             raise DeviceProblem("profiling needs the emulator: recording on Trainium is not part of this version")
         self.profile = Profile(view=view)
-        self._recorder = Recorder(hook, environment(), label=label)
+        around = Surroundings(
+            history=device.compile_history,
+            memory=device.core_memory,
+            late_variables=device.late_variables,
+            cell_name=_cell_name,
+            reads_clock=bool(_CLOCK.search(source)),
+        )
+        self._recorder = Recorder(hook, environment(), label=label, surroundings=around)
 
     def start(self) -> None:
         """Begin to record."""
@@ -95,7 +120,7 @@ def profile(function: Callable[_Params, _Result], /) -> Callable[_Params, _Resul
 
 @overload
 def profile(
-    *, label: str = "", top: int = 12, sort: str = "time", min_ms: float = 0.0, quiet: bool = True
+    *, label: str = "", top: int = 8, sort: str = "time", min_ms: float = 0.0, by: str = "op", quiet: bool = True
 ) -> ProfileBlock: ...
 
 
@@ -104,9 +129,10 @@ def profile(
     /,
     *,
     label: str = "",
-    top: int = 12,
+    top: int = 8,
     sort: str = "time",
     min_ms: float = 0.0,
+    by: str = "op",
     quiet: bool = True,
 ) -> Any:
     """Measure what a block or a function does on the device.
@@ -121,10 +147,11 @@ def profile(
     Ops of every thread count. An exception passes through; the result is kept and marked partial. Profiles nest, each sees all that
     happened in its own block.
 
-    label: what the report calls the span, the function's name for a decorated one. top: rows of the op table. sort: "time", "compile",
-    "device", "fallback", "calls" or "bytes". min_ms: leave out ops that took less in all. quiet: False shows the report at the end.
+    label: what the report calls the span, the function's name for a decorated one. top: rows of the table. sort: "time", "compile",
+    "device", "fallback", "calls" or "bytes". min_ms: leave out rows that took less in all. by: what a row stands for, "op",
+    "neff" or "line". quiet: False shows the report at the end.
 
     Raises UsageProblem for a value that makes no sense, DeviceProblem on entry when nothing can be measured.
     """
-    block = ProfileBlock(View(top=top, sort=sort, min_ms=min_ms), label, quiet)
+    block = ProfileBlock(View(top=top, sort=sort, min_ms=min_ms, by=by), label, quiet)
     return block if function is None else block(function)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from neuron_lab import render
 from neuron_lab.errors import UsageProblem
 from neuron_lab.recording import Recording
-from neuron_lab.report import Report, Summary, View
+from neuron_lab.report import Findings, Report, Summary, View
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,9 +55,24 @@ class Profile:
         return self.report.neffs
 
     @property
+    def lines(self) -> pd.DataFrame:
+        """One row a line of your source that did something: what it compiled and loaded, device ms, fallbacks, copies, bytes."""
+        return self.report.lines
+
+    @property
     def compiles(self) -> pd.DataFrame:
         """One row a compile or a load from disk, in time order."""
         return self.report.compiles
+
+    @property
+    def recompiles(self) -> pd.DataFrame:
+        """One row a compile or load: the nearest signature before it, the one thing that differs, the cost and the fix."""
+        return self.report.recompiles
+
+    @property
+    def findings(self) -> Findings:
+        """What you should know, as records with `code`, `where`, `message`, `cost_ns` and `fix`; `.findings.frame` is a DataFrame."""
+        return self.report.findings
 
     @property
     def fallbacks(self) -> pd.DataFrame:
@@ -75,7 +90,7 @@ class Profile:
         return self.report.summary
 
     def show(self, **options: Any) -> None:
-        """Display the report; `top`, `sort` and `min_ms` override what the profile was made with.
+        """Display the report; `top`, `sort`, `min_ms` and `by` override what the profile was made with.
 
         Outside a notebook this prints the text. Raises UsageProblem for an option or value that does not exist.
         """

@@ -40,7 +40,7 @@ class CellProfiler:
         if shell is None or cell is None or cell.session is not None:
             return
         cell.options = profile.cell_options(text)
-        session = Session(cell.options.view, profile.cell_label(shell))
+        session = Session(cell.options.view, profile.cell_label(shell), cell.raw or "")
         session.start()
         cell.session = session
 

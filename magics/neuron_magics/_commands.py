@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
-from neuron_magics import last, profile, status
+from neuron_magics import explain, last, profile, recompiles, status
 from neuron_magics._context import Context
 from neuron_magics._parser import Parser
 
@@ -40,13 +40,22 @@ class Command:
         return parser
 
 
-COMMANDS = {name: Command(name, module) for name, module in (("profile", profile), ("status", status), ("last", last))}
+COMMANDS = {
+    name: Command(name, module)
+    for name, module in (
+        ("profile", profile),
+        ("status", status),
+        ("last", last),
+        ("recompiles", recompiles),
+        ("explain", explain),
+    )
+}
 
 
 def overview() -> str:
     """What `%neuron --help` prints."""
     lines = ["usage: %neuron [command] [options]      `%neuron` alone is `%neuron status`", ""]
-    lines += [f"  {command.name:<10}{command.summary}" for command in COMMANDS.values()]
+    lines += [f"  {command.name:<12}{command.summary}" for command in COMMANDS.values()]
     return "\n".join(
         [*lines, "", "%neuron COMMAND --help tells more; `%%neuron profile` at the top of a cell profiles that cell."]
     )

@@ -30,8 +30,10 @@ def _candidates(before: list[str]) -> list[str]:
     command = COMMANDS.get(before[0])
     if command is None:
         return []
-    options = command.parser().options()
+    parser = command.parser()
+    options = parser.options()
     action = options.get(before[-1])
     if action is not None and action.nargs != 0:
         return list(action.choices or ())
-    return sorted(options, key=lambda word: (word.lstrip("-"), word))
+    values = [word for item in parser.positionals() for word in item.choices or ()]
+    return [*values, *sorted(options, key=lambda word: (word.lstrip("-"), word))]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
+
+if TYPE_CHECKING:
+    from neuron_lab import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,3 +19,13 @@ class Context:
     shell: InteractiveShell
     cell: str | None = None
     local_ns: dict[str, Any] | None = None
+
+
+def profile_named(context: Context, name: str) -> Profile:
+    """The profile in a variable of the user's. Raises UsageError."""
+    from neuron_lab import Profile
+
+    value = {**context.shell.user_ns, **(context.local_ns or {})}.get(name)
+    if not isinstance(value, Profile):
+        raise UsageError(f"{name} is not a profile; keep one with `%%neuron profile -o {name}`")
+    return value

@@ -54,6 +54,10 @@ class Parser(argparse.ArgumentParser):
         """Every option string and what it stands for."""
         return dict(self._option_string_actions)
 
+    def positionals(self) -> list[argparse.Action]:
+        """The arguments without a dash."""
+        return self._get_positional_actions()
+
     def _wants_value(self, word: str) -> bool:
         action = self._option_string_actions.get(word)
         return action is not None and action.nargs != 0

@@ -1,4 +1,4 @@
-"""Where a cell's time went: compile, device, CPU fallback, copies, Python; op by op.
+"""Where a cell's time went: compile, device, CPU fallback, copies, Python; op by op and line by line.
 
     %%neuron profile [options]       profile the cell
     %neuron profile [options] stmt   profile one statement
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 
 from neuron_lab.errors import BudgetExceeded, UsageProblem
-from neuron_lab.report import SORTS, Budget, View
+from neuron_lab.report import GROUPS, SORTS, Budget, View
 from neuron_magics._context import Context
 from neuron_magics._execute import Snippet
 from neuron_magics._parser import Parser
@@ -45,7 +45,7 @@ class Options:
             raise UsageError(f"-o {variable}: not a name a variable can have")
         try:
             budget = None if args.fail_over is None else Budget.parse(args.fail_over)
-            return Options(View(args.top, args.sort, args.min_ms), variable, args.quiet, budget)
+            return Options(View(args.top, args.sort, args.min_ms, args.by), variable, args.quiet, budget)
         except UsageProblem as problem:
             raise UsageError(str(problem)) from None
 
@@ -54,9 +54,10 @@ def arguments(parser: Parser) -> None:
     """Declare the options."""
     view = View()
     parser.add_argument(
-        "--top", type=int, default=view.top, metavar="N", help=f"rows of the op table (default {view.top})"
+        "--top", type=int, default=view.top, metavar="N", help=f"rows of the table (default {view.top})"
     )
-    parser.add_argument("--sort", choices=SORTS, default=view.sort, help=f"order of the op table (default {view.sort})")
+    parser.add_argument("--sort", choices=SORTS, default=view.sort, help=f"order of the table (default {view.sort})")
+    parser.add_argument("--by", choices=GROUPS, default=view.by, help=f"what a row stands for (default {view.by})")
     parser.add_argument(
         "--min-ms", type=float, default=view.min_ms, metavar="X", help="leave out ops that took less in all"
     )
@@ -89,7 +90,7 @@ def conclude(shell: InteractiveShell, result: Profile, options: Options) -> Budg
         result.show()
     if options.budget is None or result.summary.partial:
         return None
-    over = options.budget.exceeded(result.summary)
+    over = options.budget.exceeded(result.report)
     return BudgetExceeded("; ".join(over)) if over else None
 
 
@@ -107,7 +108,7 @@ def run(text: str, parser: Parser, context: Context) -> Any:
         flags, source = text, context.cell
     options = Options.of(parser.parse(flags))
     snippet = Snippet.compile(context, source)
-    session = Session(options.view, cell_label(context.shell))
+    session = Session(options.view, cell_label(context.shell), source)
     session.start()
     try:
         value = snippet.run()

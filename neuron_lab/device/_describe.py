@@ -48,7 +48,9 @@ def describe() -> Description:
 
         return from_mapping(info, emulator.describe())
     if info.kind == "trainium":
-        return Description(info, _trainium_cores(info.core_count), None, None)
+        from neuron_lab.device._process import core_memory
+
+        return Description(info, core_memory(), None, None)
     return Description(info, (), None, None)
 
 
@@ -65,19 +67,3 @@ def from_mapping(info: DeviceInfo, told: Mapping[str, Any]) -> Description:
         misses=int(cache["misses"]),
     )
     return Description(info, cores, state, frozenset(told["variables_read"]))
-
-
-def _trainium_cores(count: int) -> tuple[CoreMemory, ...]:
-    import torch
-
-    # Device memory is freed asynchronously there: without a synchronisation the numbers are stale.
-    neuron = torch.get_device_module("neuron")
-    neuron.synchronize()
-    return tuple(
-        CoreMemory(
-            used=int(neuron.memory_allocated(index)),
-            limit=int(neuron.get_device_properties(index).total_memory),
-            peak=int(neuron.max_memory_allocated(index)),
-        )
-        for index in range(count)
-    )

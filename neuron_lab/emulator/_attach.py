@@ -5,19 +5,23 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import sys
 import sysconfig
 import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from neuron_lab.emulator import build
+from neuron_lab.emulator import _logging, build
+from neuron_lab.errors import NeuronLabError
 
 DEVICE = "neuron"
+FORKED = "Cannot re-initialize Neuron runtime in forked subprocess. To use Neuron with multiprocessing, use the 'spawn' start method"
 _SITE = Path(__file__).parent / "api" / "site"
 
 _lock = threading.RLock()
 _attached = False
+_used = False
 _shim: ModuleType | None = None
 
 
@@ -42,28 +46,41 @@ def is_attached() -> bool:
 def attach() -> bool:
     """Register the device; False when a real backend has the name. Never compiles anything: an unbuilt shim waits for first use."""
     global _attached
+    import torch  # which calls this function, through its autoload, before it returns
+
     with _lock:
         if _attached:
             return True
         if stands_aside() is not None:
             return False
-        import torch
         from torch.utils.backend_registration import (
             generate_methods_for_privateuse1_backend,
             rename_privateuse1_backend,
         )
 
         rename_privateuse1_backend(DEVICE)
-        from neuron_lab.emulator.api import neuron
+        from neuron_lab.emulator.api import interchange, metrics, neuron  # noqa: F401  # metrics count from here on if they are asked to
 
         torch._register_device_module(DEVICE, neuron)  # type: ignore[no-untyped-call]
-        generate_methods_for_privateuse1_backend()
+        sys.modules[f"torch.{DEVICE}.memory"] = neuron.memory
+        generate_methods_for_privateuse1_backend(for_storage=True)
+        interchange.install()
         _attached = True
-        if build.is_built():
-            shim()
-        else:
+        if not _load_if_built():
             _hold_the_place(torch)
         return True
+
+
+def _load_if_built() -> bool:
+    """Load the shim when that takes no compiler. What is wrong with it is told at first use: a program that never touches the
+    device must not fail for it."""
+    try:
+        if not build.is_built():
+            return False
+        shim()
+    except (NeuronLabError, OSError):
+        return False
+    return True
 
 
 def shim() -> ModuleType:
@@ -79,6 +96,20 @@ def shim() -> ModuleType:
         return _shim
 
 
+def use() -> None:
+    """Called when the program first touches the device. Raises RuntimeError in a forked child."""
+    global _used
+    if _forked:
+        raise RuntimeError(FORKED)
+    shim()
+    _used = True
+
+
+def is_used() -> bool:
+    """Whether the program has touched the device."""
+    return _used
+
+
 def is_started() -> bool:
     """Whether the shim is loaded."""
     return _shim is not None
@@ -90,6 +121,7 @@ def _start(module: ModuleType) -> None:
     unit = chip()
     module.start(visible_cores(unit), unit.hbm_bytes)
     module.set_callbacks(_describe_op, _make_plan)
+    _logging.configure()
     module.set_is_user_file(_is_user_file)
     os.register_at_fork(after_in_child=functools.partial(_after_fork, module))
 
@@ -125,8 +157,9 @@ _forked = False
 
 def _after_fork(module: ModuleType) -> None:
     global _forked
-    _forked = True
-    module.forbid_after_fork()
+    if _used:
+        _forked = True
+        module.forbid_after_fork()
 
 
 def is_forked() -> bool:

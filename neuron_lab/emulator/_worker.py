@@ -61,3 +61,4 @@ class Worker:
                 future.set_result(job())
             except BaseException as error:  # handed to the caller, who waits for it
                 future.set_exception(error)
+            del future, job  # an error's traceback holds the caller's frames, and those its tensors

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 import re
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
+from torch import fx
 from torch._ops import OpOverload
 
-from neuron_lab.emulator import compiler, events
+from neuron_lab.emulator import _fallback, compiler, events
 from neuron_lab.emulator._indices import index_rules
 from neuron_lab.emulator._worker import Worker
 from neuron_lab.emulator.cache import NeffStore, Port, StoredNeff, default_root, fingerprint, key_of
-from neuron_lab.emulator.lowering import ExecPlan, Leaf, LeafRef, OpCall, Unlowerable
+from neuron_lab.emulator.lowering import ExecPlan, Leaf, LeafRef, Lowered, OpCall, Unlowerable
 
-__all__ = ["describe_op", "make_plan", "reset_store", "store"]
+__all__ = ["describe_op", "graph_plan", "make_plan", "reset_store", "store"]
+
+_log = logging.getLogger(__name__)
 
 # Numbered as `Route` and `Kind` in csrc/dispatch.h and csrc/events.h.
 COMPILE, HOST, FALLBACK = 0, 1, 2
@@ -48,6 +53,13 @@ _TAKES_HOST_TENSORS = frozenset(
     }
     | {"aten::_pack_padded_sequence", "aten::_pad_packed_sequence"}
 )
+# Their composite kernels come back to the op: a copy between dtypes is `_to_copy`.
+_COMPOSED_OF_THEMSELVES = frozenset({"aten::_to_copy"})
+# Their number becomes an element: the CPU raises for one that does not fit the dtype.
+_NUMBER_IS_ELEMENT = frozenset(
+    "fill full masked_fill index_fill scatter constant_pad_nd clamp clamp_min clamp_max".split()
+)
+_DIVIDES = frozenset("div floor_divide fmod remainder".split())
 _SKIPS_EMPTY_INPUTS = frozenset({"aten::cat"})
 _MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
 _PLACEMENT = frozenset({"device", "layout", "pin_memory", "non_blocking"})
@@ -80,17 +92,40 @@ def overload(name: str, overload_name: str) -> OpOverload:
     return found
 
 
-def describe_op(
-    name: str, overload_name: str
-) -> tuple[int, str, list[bool], bool, bool, str, list[tuple[object, ...]]]:
-    """How calls of this overload are served: (route, reason, lifted arguments, takes host tensors, skips empty inputs, full name, index rules)."""
+class OpDescription(NamedTuple):
+    """How calls of one overload are served; csrc/run.cpp reads the fields in this order."""
+
+    route: int
+    reason: str
+    lifted: list[bool]
+    takes_host_tensors: bool
+    skips_empty_inputs: bool
+    full_name: str
+    index_rules: list[tuple[object, ...]]
+    number_is_element: bool
+    divides: bool
+
+
+def describe_op(name: str, overload_name: str) -> OpDescription:
+    """How calls of this overload are served."""
     op = overload(name, overload_name)
     full = f"{name}.{overload_name}" if overload_name else name
     route, reason = _route(op, name)
     from neuron_lab.emulator.lowering import lifts_numbers
 
     lifted = list(lifts_numbers(op)) if route == COMPILE else [False] * len(op._schema.arguments)
-    return route, reason, lifted, name in _TAKES_HOST_TENSORS, name in _SKIPS_EMPTY_INPUTS, full, index_rules(op)
+    base = name.removeprefix("aten::").removesuffix("_")
+    return OpDescription(
+        route=route,
+        reason=reason,
+        lifted=lifted,
+        takes_host_tensors=name in _TAKES_HOST_TENSORS,
+        skips_empty_inputs=name in _SKIPS_EMPTY_INPUTS,
+        full_name=full,
+        index_rules=index_rules(op),
+        number_is_element=base in _NUMBER_IS_ELEMENT,
+        divides=base in _DIVIDES,
+    )
 
 
 def _route(op: OpOverload, name: str) -> tuple[int, str]:
@@ -115,20 +150,46 @@ def make_plan(name: str, arguments: list[Any], leaves: list[tuple[Any, ...]]) ->
     call = _call(op, arguments, [_leaf(*leaf) for leaf in leaves])
     if _indexes_by_mask(base, call):
         return _unplanned(KIND_HOST, "a mask's index has a size that depends on the data")
-    if base in _SKIPS_EMPTY_INPUTS:
-        call = _without_empty_inputs(call)
     signature = signature_of(name, call)
+    if base in _SKIPS_EMPTY_INPUTS:
+        if len({leaf.dtype for leaf in call.leaves}) > 1 and any(0 in leaf.sizes for leaf in call.leaves):
+            return _unplanned(KIND_EMPTY, "an empty part decides the dtype")
+        call = _without_empty_inputs(call)
     try:
-        plan, launch, key = _worker.run(signature, lambda: _obtain(name, signature, call))
+        plan, launch, key = _worker.run(
+            signature, lambda: _obtain(_Unit(name, signature, call.leaves, functools.partial(_lower, call)))
+        )
     except (Unlowerable, compiler.CompileError) as error:
         reason = str(error).removeprefix(f"{name}: ")
-        if torch._C._dispatch_has_kernel_for_dispatch_key(op._name, "CompositeExplicitAutograd"):
+        if base not in _COMPOSED_OF_THEMSELVES and torch._C._dispatch_has_kernel_for_dispatch_key(
+            op._name, "CompositeExplicitAutograd"
+        ):
             return _unplanned(KIND_DECOMPOSED, reason)
+        _fallback.allow(name, signature, error)
+        _log.info("%s runs on the CPU: %s", signature, reason)
         return _unplanned(KIND_FALLBACK, reason)
     except (OSError, MemoryError) as error:
         return _unplanned(KIND_FALLBACK, f"compiling failed this time: {error}", keep=False)
     if plan is None:
         return _unplanned(KIND_EMPTY, "no elements")
+    return _planned(plan, launch, key)
+
+
+def graph_plan(name: str, module: fx.GraphModule, leaves: Sequence[Leaf]) -> tuple[Any, ...]:
+    """The plan for a whole graph, in the same form. Raises Unlowerable (UnlowerableNode when one node is the cause) or CompileError."""
+    from neuron_lab.emulator.lowering import lower_graph
+
+    dtype = torch.get_default_dtype()
+    inputs = ", ".join(map(_leaf_text, leaves))
+    signature = f"graph({inputs}) default={_short(dtype)}\n{module.graph}"
+    unit = _Unit(name, signature, tuple(leaves), lambda: lower_graph(module, leaves, dtype), optimised=True)
+    plan, launch, key = _worker.run(f"{name}\n{signature}", lambda: _obtain(unit))
+    if plan is None:
+        raise Unlowerable("no result has an element")
+    return _planned(plan, launch, key)
+
+
+def _planned(plan: ExecPlan, launch: Any, key: str) -> tuple[Any, ...]:
     results = [
         (getattr(torch, out.dtype), out.sizes, out.strides, _buffer_shape(out.sizes, out.strides))
         for out in plan.outputs
@@ -140,39 +201,56 @@ def _unplanned(kind: int, reason: str, *, keep: bool = True) -> tuple[Any, ...]:
     return kind, None, [], [], [], [], "", reason, keep
 
 
-def _obtain(name: str, signature: str, call: OpCall) -> tuple[ExecPlan | None, Any, str]:
-    """On the compile thread: the executable for this signature, from disk or compiled now."""
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """One thing to compile: an op call or a graph."""
+
+    name: str
+    signature: str
+    leaves: tuple[Leaf, ...]
+    lower: Callable[[], Lowered]
+    optimised: bool = False
+
+
+def _lower(call: OpCall) -> Lowered:
+    from neuron_lab.emulator.lowering import lower
+
+    return lower(call)
+
+
+def _obtain(unit: _Unit) -> tuple[ExecPlan | None, Any, str]:
+    """On the compile thread: the executable, from disk or compiled now."""
     _start_runtime()
-    key, disk = key_of(signature), store()
+    key, disk = key_of(unit.signature, optimised=unit.optimised), store()
     started = time.perf_counter_ns()
     stored = disk.get(key)
     if stored is not None:
         try:
-            executable, plan = compiler.load(stored.executable), ExecPlan.from_json(stored.plan_json)
+            executable = compiler.load(stored.executable, optimise=unit.optimised)
+            plan = ExecPlan.from_json(stored.plan_json)
         except (compiler.CompileError, KeyError, TypeError, ValueError):
             disk.discard(key)
         else:
             spent = time.perf_counter_ns() - started
-            events.compiled(events.Compile(name, key, "disk", started, 0, 0, spent, signature), len(stored.executable))
+            event = events.Compile(unit.name, key, "disk", started, 0, 0, spent, unit.signature)
+            events.compiled(event, len(stored.executable))
             return plan, _launcher(executable, plan), key
-    return _compile(name, signature, call, key, disk)
+    return _compile(unit, key, disk)
 
 
-def _compile(name: str, signature: str, call: OpCall, key: str, disk: NeffStore) -> tuple[ExecPlan | None, Any, str]:
-    from neuron_lab.emulator.lowering import lower
-
+def _compile(unit: _Unit, key: str, disk: NeffStore) -> tuple[ExecPlan | None, Any, str]:
     _start_toolchain()
     started = time.perf_counter_ns()
-    lowered = lower(call)
+    lowered = unit.lower()
     if lowered.plan.outputs and all(0 in out.sizes for out in lowered.plan.outputs):
         return None, None, ""
     begun = time.perf_counter_ns()
-    executable = compiler.compile(lowered.stablehlo)
+    executable = compiler.compile(lowered.stablehlo, optimise=unit.optimised)
     compile_ns = time.perf_counter_ns() - begun
     cost = executable.cost()
     stored = StoredNeff(
-        op=name,
-        signature=signature,
+        op=unit.name,
+        signature=unit.signature,
         stablehlo=lowered.stablehlo,
         plan_json=lowered.plan.to_json(),
         executable=executable.serialize(),
@@ -180,17 +258,16 @@ def _compile(name: str, signature: str, call: OpCall, key: str, disk: NeffStore)
         trace_s=lowered.trace_s,
         lower_s=lowered.lower_s,
         compile_s=compile_ns / 1e9,
-        inputs=tuple(_port(call.leaves[index]) for index in lowered.plan.inputs),
+        optimised=unit.optimised,
+        inputs=tuple(_port(unit.leaves[index]) for index in lowered.plan.inputs),
         outputs=tuple(Port(out.dtype, out.sizes) for out in lowered.plan.outputs),
         flops=cost.flops,
         bytes_accessed=cost.bytes_accessed,
     )
     disk.put(key, stored)
     trace_ns, lower_ns = int(lowered.trace_s * 1e9), int(lowered.lower_s * 1e9)
-    events.compiled(
-        events.Compile(name, key, "compiled", started, trace_ns, lower_ns, compile_ns, signature),
-        len(stored.executable),
-    )
+    event = events.Compile(unit.name, key, "compiled", started, trace_ns, lower_ns, compile_ns, unit.signature)
+    events.compiled(event, len(stored.executable))
     return lowered.plan, _launcher(executable, lowered.plan), key
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-__all__ = ["Compile", "Counters", "Hook", "RawLog", "compiled", "counters", "history", "hook"]
+__all__ = ["Compile", "Counters", "Hook", "RawLog", "compiled", "counters", "history", "hook", "observers"]
 
 _CAPACITY = 1 << 17  # events kept per session: about 10 MB
 
@@ -69,6 +70,8 @@ counters = Counters()
 _history: deque[Compile] = deque(maxlen=1 << 14)
 _lock = threading.Lock()
 _open: list[Hook] = []
+observers: list[Callable[[Compile, int], None]] = []
+"""Each is called with a NEFF made or read and the bytes of its executable, on the compile thread."""
 
 
 def compiled(event: Compile, executable_bytes: int) -> None:
@@ -83,6 +86,8 @@ def compiled(event: Compile, executable_bytes: int) -> None:
             counters.compile_ns += event.trace_ns + event.lower_ns + event.compile_ns
         for session in _open:
             session.compiles.append(event)
+    for observe in observers:
+        observe(event, executable_bytes)
 
 
 def started(start_ns: int, end_ns: int) -> None:
@@ -118,6 +123,7 @@ class Hook:
             raise RuntimeError("this recording session is already open")
         from neuron_lab.emulator import shim
 
+        self.compiles, self.startups = [], []
         with _lock:
             _open.append(self)
         self._session = shim().open_session(self._capacity)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 
-from neuron_lab.device import FastHook, RawLog
+from neuron_lab.device import CoreMemory, FastHook, RawLog
 from neuron_lab.errors import UsageProblem
 from neuron_lab.recording._environment import Environment
-from neuron_lab.recording._recording import Recording, from_raw
+from neuron_lab.recording._recording import CorePeak, Recording, earlier_compiles, from_raw
+from neuron_lab.recording._sources import sources_of
+from neuron_lab.recording._surroundings import Surroundings
 
 
 class Recorder:
@@ -23,20 +26,25 @@ class Recorder:
         environment: Environment,
         *,
         label: str = "",
+        surroundings: Surroundings | None = None,
         clock: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         self._hook = hook
         self._environment = environment
         self._label = label
+        self._surroundings = surroundings or Surroundings()
         self._clock = clock
         self._start_ns: int | None = None
         self._end_ns: int | None = None
         self._raw: RawLog | None = None
         self._overhead_ns = 0
+        self._before: tuple[CoreMemory, ...] = ()
+        self._after: tuple[CoreMemory, ...] = ()
 
     def start(self) -> None:
         """Open the session; the span begins when everything is in place."""
         begun = self._clock()
+        self._before = self._surroundings.memory()
         self._hook.start()
         self._start_ns = self._clock()
         self._overhead_ns += self._start_ns - begun
@@ -49,13 +57,14 @@ class Recorder:
             return
         self._end_ns = self._clock()
         self._raw = self._hook.stop()
+        self._after = self._surroundings.memory()
         self._overhead_ns += self._clock() - self._end_ns
 
     def finish(self, error: str | None = None) -> Recording:
         """Stop if that is still to do, and hand back the Recording. `error` names the exception that cut the span short."""
         self.stop()
         assert self._raw is not None and self._start_ns is not None and self._end_ns is not None
-        return from_raw(
+        recording = from_raw(
             self._raw,
             label=self._label,
             start_ns=self._start_ns,
@@ -63,4 +72,23 @@ class Recorder:
             error=error,
             environment=self._environment,
             overhead_ns=self._overhead_ns,
+        )
+        return self._with_surroundings(recording)
+
+    def _with_surroundings(self, recording: Recording) -> Recording:
+        around = self._surroundings
+        places = [
+            *(total.where for total in recording.op_totals),
+            *(total.where for total in recording.copy_totals),
+        ]
+        return dataclasses.replace(
+            recording,
+            earlier=earlier_compiles(around.history(), recording),
+            sources=sources_of(dict.fromkeys(places), around.cell_name),
+            memory=tuple(
+                CorePeak(core, before.peak, after.used, after.peak, after.limit)
+                for core, (before, after) in enumerate(zip(self._before, self._after, strict=True))
+            ),
+            late_variables=around.late_variables(),
+            reads_clock=around.reads_clock,
         )

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeAlias, TypeVar
 
-from neuron_lab.device import RawLog
+from neuron_lab.device import LateVariable, RawLog
 from neuron_lab.recording._environment import Environment
-from neuron_lab.recording._events import Compile, Copy, CopyTotal, Fallback, OpCall, OpTotal
+from neuron_lab.recording._events import Compile, Copy, CopyTotal, Fallback, OpCall, OpTotal, Where
+from neuron_lab.recording._sources import Source
 
 _Record = TypeVar("_Record")
+
+
+# Of each op, the newest signatures that a new one is compared with.
+_EARLIER = 128
+
+
+@dataclass(frozen=True, slots=True)
+class CorePeak:
+    """HBM of one core in bytes: the highest so far when the span began and when it ended, what was held then, and the limit."""
+
+    core: int
+    peak_before: int
+    used: int
+    peak: int
+    limit: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +37,11 @@ class Recording:
 
     `label` says which span ("In[12]"). `start_ns`, `end_ns` bound it on the `time.perf_counter_ns` clock. `error` is the name of the
     exception that cut the span short, None when it ran to its end. `ops` and `copies` are the newest events, `dropped` counts
-    those that no longer fitted; every other field is exact. `startups` are (start_ns, end_ns) of starting the compiler itself.
+    those that no longer fitted; every other field is exact. `startups` are (start_ns, end_ns) of starting the compiler itself,
+    which the totals leave out.
+
+    `earlier` are compiles of this process before the span, of the ops in it; `sources` the user's lines that did something.
+    `late_variables` came too late to change anything. `reads_clock`: the program in the span takes the time itself.
     """
 
     label: str
@@ -38,6 +59,11 @@ class Recording:
     syncs: int
     dropped: int
     overhead_ns: int
+    earlier: tuple[Compile, ...] = ()
+    sources: tuple[Source, ...] = ()
+    memory: tuple[CorePeak, ...] = ()
+    late_variables: tuple[LateVariable, ...] = ()
+    reads_clock: bool = False
 
     @property
     def wall_ns(self) -> int:
@@ -61,6 +87,7 @@ def from_raw(
     overhead_ns: int = 0,
 ) -> Recording:
     """Type what a hook handed back; `overhead_ns` is added to the hook's own."""
+    starts = _startups_by_call(raw)
     return Recording(
         label=label,
         start_ns=start_ns,
@@ -69,14 +96,61 @@ def from_raw(
         environment=environment,
         ops=_many(OpCall._make, raw.ops),
         copies=_many(Copy._make, raw.copies),
-        op_totals=_records(OpTotal, raw.totals),
-        copy_totals=_records(CopyTotal, raw.copy_totals),
+        op_totals=tuple(_without(total, starts) for total in _placed(OpTotal, raw.totals)),
+        copy_totals=_placed(CopyTotal, raw.copy_totals),
         compiles=_records(Compile, raw.compiles),
-        fallbacks=_records(Fallback, raw.fallbacks),
+        fallbacks=tuple(
+            Fallback(op, reason, calls, spent - sum(ns for call, ns in starts.items() if call[:2] == (op, "fallback")))
+            for op, reason, calls, spent in raw.fallbacks
+        ),
         startups=tuple(raw.startups),
         syncs=raw.syncs,
         dropped=raw.dropped,
         overhead_ns=raw.overhead_ns + overhead_ns,
+    )
+
+
+def earlier_compiles(history: Iterable[tuple[Any, ...]], recording: Recording) -> tuple[Compile, ...]:
+    """Of a process's compiles, those before the span and of its ops, the newest of each op."""
+    ops = {total.op for total in recording.op_totals} | {item.op for item in recording.compiles}
+    used = {total.neff for total in recording.op_totals}
+    kept: list[Compile] = []
+    counts: Counter[str] = Counter()
+    for row in reversed(list(history)):
+        item = Compile(*row)
+        if item.start_ns >= recording.start_ns or item.op not in ops:
+            continue
+        counts[item.op] += 1
+        if counts[item.op] <= _EARLIER or item.neff in used:
+            kept.append(item)
+    return tuple(reversed(kept))
+
+
+_Call: TypeAlias = tuple[str, str, str | None, int, Where | None]
+
+
+def _startups_by_call(raw: RawLog) -> dict[_Call, int]:
+    """Nanoseconds that calls waited for the compiler to start: no op's own time, whichever op came first."""
+    found: dict[_Call, int] = {}
+    for start, end in raw.startups:
+        around = [row for row in raw.ops if row[5] <= start and end <= row[6]]
+        if around:
+            row = min(around, key=lambda row: row[6] - row[5])
+            call = (row[0], row[1], row[2], row[3], Where._make(row[10]) if len(row) > 10 and row[10] else None)
+            found[call] = found.get(call, 0) + end - start
+    return found
+
+
+def _without(total: OpTotal, starts: dict[_Call, int]) -> OpTotal:
+    waited = starts.get((total.op, total.kind, total.neff, total.core, total.where), 0)
+    return replace(total, total_ns=max(0, total.total_ns - waited)) if waited else total
+
+
+def _placed(make: Callable[..., _Record], rows: Iterable[tuple[Any, ...]]) -> tuple[_Record, ...]:
+    """Records whose last field, where it is there, is the line."""
+    arity = len(fields(make)) - 1  # type: ignore[arg-type]
+    return tuple(
+        make(*row[:arity], Where._make(row[arity]) if len(row) > arity and row[arity] else None) for row in rows
     )
 
 

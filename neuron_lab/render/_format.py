@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 DASH = "–"
 
 
@@ -43,6 +45,17 @@ def count(number: int) -> str:
 def plural(number: int, noun: str) -> str:
     """ "1 NEFF", "11 NEFFs"."""
     return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers in short: "0,2-5"."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1] = [runs[-1][0], number]
+        else:
+            runs.append([number])
+    return ",".join("-".join(map(str, run)) for run in runs)
 
 
 def share(part: float, whole: float) -> str:

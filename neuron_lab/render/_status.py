@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from neuron_lab.device import CoreMemory, Description, IgnoredVariable
-from neuron_lab.render._format import binary_size, count, plural, shorten, size, wrapped
+from neuron_lab.render._format import binary_size, count, plural, ranges, shorten, size, wrapped
 from neuron_lab.render._style import STYLE
 
 _WIDTH = 100
@@ -44,9 +44,13 @@ def _cut(line: str) -> str:
 def _pairs(device: Description, versions: Mapping[str, str]) -> list[tuple[str, str]]:
     info = device.info
     pairs = [("device", info.name), ("chosen", info.why), ("cores", str(info.core_count))]
-    pairs += [(f"neuron:{index}", _memory(core)) for index, core in enumerate(device.cores[:_CORES])]
-    if len(device.cores) > _CORES:
-        pairs.append(("…", f"{len(device.cores) - _CORES} more cores"))
+    used = [(index, core) for index, core in enumerate(device.cores) if core.peak]
+    pairs += [(f"neuron:{index}", _memory(core)) for index, core in used[:_CORES]]
+    if len(used) > _CORES:
+        pairs.append(("…", f"{len(used) - _CORES} more cores in use"))
+    unused = [index for index, core in enumerate(device.cores) if not core.peak]
+    if unused:
+        pairs.append((f"neuron:{ranges(unused)}", f"unused, HBM {binary_size(device.cores[unused[0]].limit)} each"))
     if device.cache is not None:
         cache = device.cache
         hits = (

@@ -2,53 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from neuron_lab.render import _words
-from neuron_lab.render._format import DASH, count, duration, plural, share, shorten, size, wrapped
-from neuron_lab.report import OpRow, Part, Report, View
+from neuron_lab.render._columns import COLUMNS, in_use, name_of, rows_of
+from neuron_lab.render._findings import findings_text
+from neuron_lab.render._format import count, duration, plural, shorten, wrapped
+from neuron_lab.render._gutter import gutter_text
+from neuron_lab.report import Part, Report, View, gutter
 
 WIDTH = 100
-_OP_WIDTH = 24
+LINES = 40
+_NAME_WIDTH = {"op": 24, "neff": 48}
 _LABEL_WIDTH = 30
 _REASONS = 3
-_GLYPHS = {"compile": "█", "device": "▓", "fallback": "▒", "copies": "░", "rest": "·"}
+_GUTTER = 14
+_GUTTER_LEAST = 3
+_GLYPHS = {"compile": "█", "load": "▄", "startup": "▀", "device": "▓", "fallback": "▒", "copies": "░", "rest": "·"}
 _SHORT_LABELS = {**_words.PART_LABELS, "fallback": "fallback", "rest": "Python, rest"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """A column of the op table. Lower `rank` stays longer when the line gets too long."""
-
-    title: str
-    rank: int
-    cell: Callable[[OpRow, int], str]
-
-
-def _fallback_cell(row: OpRow) -> str:
-    return f"{count(row.fallback_calls)} · {duration(row.fallback_ns)}" if row.fallback_calls else DASH
-
-
-_COLUMNS = (
-    _Column("calls", 0, lambda row, wall: count(row.calls)),
-    _Column("NEFFs", 4, lambda row, wall: count(row.neffs) if row.neffs else DASH),
-    _Column("compile", 1, lambda row, wall: duration(row.compile.total_ns) if row.compile.total_ns else DASH),
-    _Column("device", 1, lambda row, wall: duration(row.device_ns) if row.device_ns else DASH),
-    _Column(
-        "warm median", 6, lambda row, wall: DASH if row.device_median_ns is None else duration(row.device_median_ns)
-    ),
-    _Column("fallback", 2, lambda row, wall: _fallback_cell(row)),
-    _Column("bytes", 5, lambda row, wall: size(row.bytes) if row.bytes else DASH),
-    _Column("share", 3, lambda row, wall: share(row.total_ns, wall)),
-)
 
 
 def report_text(report: Report, view: View) -> str:
     """The whole report."""
-    shown, hidden = view.select(report.op_rows)
-    blocks = [[*_head(report), *_split(report)], _table(shown, hidden, report.recording.wall_ns), _reasons(report)]
-    return "\n".join([*_joined(blocks), *wrapped(_words.footer(report), " · ", WIDTH)])
+    above = [[*_head(report), *_split(report)]]
+    if view.by != "line":
+        above.append(_table(report, view))
+    below = [findings_text(report), _reasons(report)]
+    footer = wrapped(_words.footer(report), " · ", WIDTH)
+    taken = len(_joined([*above, *below])) + len(footer)
+    return "\n".join([*_joined([*above, _lines(report, view, LINES - taken - 1), *below]), *footer])
 
 
 def report_line(report: Report) -> str:
@@ -87,21 +67,23 @@ def bar(parts: tuple[Part, ...], width: int = WIDTH) -> str:
     return "".join(_GLYPHS[part.name] * cells.get(part.name, 0) for part in parts)
 
 
-def _table(shown: list[OpRow], hidden: list[OpRow], wall_ns: int) -> list[str]:
+def _table(report: Report, view: View) -> list[str]:
+    wall_ns = report.recording.wall_ns
+    shown, hidden = rows_of(report, view)
     if not shown and not hidden:
         return ["no op ran on the device"]
-    columns = [column for column in _COLUMNS if any(column.cell(row, wall_ns) != DASH for row in shown)]
+    columns = in_use(COLUMNS, shown, wall_ns, view.sort)
     while True:
         cells = [
-            [column.title for column in columns],
+            [column.title + " ▾" * (column.sort == view.sort) for column in columns],
             *([column.cell(row, wall_ns) for column in columns] for row in shown),
         ]
         widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
         room = WIDTH - sum(width + 2 for width in widths)
-        if room >= _OP_WIDTH or len(columns) <= 1:
+        if room >= _NAME_WIDTH[view.by] or len(columns) <= 1:
             break
-        columns.remove(max(columns, key=lambda column: column.rank))
-    names = ["op", *(row.op for row in shown)]
+        columns.remove(max(columns, key=lambda column: (column.sort != view.sort, column.rank)))
+    names = [view.by.upper() if view.by == "neff" else view.by, *map(name_of, shown)]
     name_width = min(room, max(map(len, names)))
     lines = [
         f"{shorten(name, name_width):<{name_width}}"
@@ -109,6 +91,20 @@ def _table(shown: list[OpRow], hidden: list[OpRow], wall_ns: int) -> list[str]:
         for name, line in zip(names, cells, strict=True)
     ]
     return [*lines, *filter(None, [_words.left_out(hidden)])]
+
+
+def _lines(report: Report, view: View, room: int) -> list[str]:
+    rows = report.line_rows
+    if view.by == "line":
+        chosen, hidden = view.select(rows)
+        if not chosen and not hidden:
+            return ["no op ran on the device"]
+        shown, _ = gutter(report.recording, sorted(chosen, key=rows.index), max(LINES, 3 * view.top))
+        return gutter_text(shown, hidden)
+    count_of_lines = min(room - 1, _GUTTER)
+    if count_of_lines < _GUTTER_LEAST or not rows:
+        return []
+    return gutter_text(*gutter(report.recording, rows, count_of_lines))
 
 
 def _reasons(report: Report) -> list[str]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from neuron_lab.recording import Recording
 from neuron_lab.render._format import count, duration, plural, size
-from neuron_lab.report import OpRow, Report
+from neuron_lab.report import NeffRow, OpRow, Report
 
 PART_LABELS = {
     "compile": "compile",
+    "load": "load from disk",
+    "startup": "start the compiler",
     "device": "device",
     "fallback": "CPU fallback",
     "copies": "copies",
@@ -46,7 +50,7 @@ def partial(recording: Recording) -> str:
     return f"PARTIAL: stopped by {recording.error}" if recording.error else ""
 
 
-def left_out(rows: list[OpRow]) -> str:
+def left_out(rows: Sequence[OpRow | NeffRow]) -> str:
     """The rows that are not shown."""
     if not rows:
         return ""
@@ -54,9 +58,19 @@ def left_out(rows: list[OpRow]) -> str:
 
 
 def fallback_reasons(report: Report) -> list[tuple[OpRow, str]]:
-    """Ops that ran on the CPU and why, the dearest first."""
-    rows = sorted((row for row in report.op_rows if row.fallback_calls), key=lambda row: -row.fallback_ns)
-    return [(row, "; ".join(row.reasons) or "reason not known") for row in rows]
+    """Ops that ran on the CPU and why, the dearest first; without those that a finding names."""
+    told = {op for finding in report.findings for op in finding.ops}
+    rows = sorted(
+        (row for row in report.op_rows if row.fallback_calls and row.op not in told), key=lambda row: -row.fallback_ns
+    )
+    return [(row, "; ".join(reason_of(row, text) for text in row.reasons) or "reason not known") for row in rows]
+
+
+def reason_of(row: OpRow, reason: str) -> str:
+    """The reason without the op's name, which stands beside it."""
+    for name in (f"{row.op}.default", row.op):
+        reason = reason.removeprefix(f"{name}: ").removesuffix(f" for {name}")
+    return reason
 
 
 def copied(report: Report) -> str:
@@ -76,8 +90,10 @@ def footer(report: Report) -> list[str]:
     parts = [f"{name} {versions[name]}" for name in ("torch", "torch_neuronx", "neuron_lab") if name in versions]
     parts.append("emulated, not Trainium" if environment.emulated else environment.device)
     if found.startup_s:
-        parts.append(f"starting the compiler took {duration(found.startup_s * 1e9)} of compile, once per process")
+        parts.append("the compiler starts once per process")
     parts.append(f"measuring cost {duration(report.recording.overhead_ns)}")
+    if report.findings:
+        parts.append(f"%neuron explain {report.findings[0].code}")
     if found.events_dropped:
         parts.append(f"{plural(found.events_dropped, 'event')} not kept, the split is estimated from exact totals")
     return parts

@@ -3,10 +3,38 @@
 from __future__ import annotations
 
 from neuron_lab.report._budget import Budget
+from neuron_lab.report._codes import EXPLANATIONS, Explanation, explanation
+from neuron_lab.report._findings import Findings
+from neuron_lab.report._lines import GutterLine, LineRow, gutter
+from neuron_lab.report._recompiles import Change, Recompile, changed, fix_for
 from neuron_lab.report._report import Report
+from neuron_lab.report._rules import Finding
 from neuron_lab.report._split import Part, Split
 from neuron_lab.report._summary import Summary
 from neuron_lab.report._tables import NeffRow, OpRow
-from neuron_lab.report._view import SORTS, View
+from neuron_lab.report._view import GROUPS, SORTS, View
 
-__all__ = ["SORTS", "Budget", "NeffRow", "OpRow", "Part", "Report", "Split", "Summary", "View"]
+__all__ = [
+    "EXPLANATIONS",
+    "GROUPS",
+    "SORTS",
+    "Budget",
+    "Change",
+    "Explanation",
+    "Finding",
+    "Findings",
+    "GutterLine",
+    "LineRow",
+    "NeffRow",
+    "OpRow",
+    "Part",
+    "Recompile",
+    "Report",
+    "Split",
+    "Summary",
+    "View",
+    "changed",
+    "explanation",
+    "fix_for",
+    "gutter",
+]

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from neuron_lab.errors import UsageProblem
-from neuron_lab.report._summary import Summary
+from neuron_lab.report._report import Report
+
+_NAMED = 3  # culprits that a message names
 
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    measure: Callable[[Summary], float]
-    describe: Callable[[float, float], str]
+    measure: Callable[[Report], float]
+    describe: Callable[[Report, float, float], str]
+
+
+def _neffs(report: Report, had: float, limit: float) -> str:
+    made = (item for item in report.recording.compiles if item.source != "disk")
+    culprits = _named(_at(report, item.signature.removesuffix(" default=float32"), item.neff) for item in made)
+    return f"{_counted(had, 'NEFF')} compiled, budget {limit:g}: {culprits}"
+
+
+def _fallbacks(report: Report, had: float, limit: float) -> str:
+    return f"{_counted(had, 'CPU fallback')}, budget {limit:g}: " + _named(
+        f"{row.op} {row.fallback_calls}×" for row in report.op_rows if row.fallback_calls
+    )
 
 
 _LIMITS = {
-    "neffs": _Limit(
-        lambda found: found.neffs_compiled, lambda had, limit: f"{_counted(had, 'NEFF')} compiled, budget {limit:g}"
+    "neffs": _Limit(lambda found: found.summary.neffs_compiled, _neffs),
+    "fallbacks": _Limit(lambda found: found.summary.fallback_calls, _fallbacks),
+    "ms": _Limit(
+        lambda found: found.summary.wall_s * 1e3, lambda found, had, limit: f"{had:.1f} ms, budget {limit:g} ms"
     ),
-    "fallbacks": _Limit(
-        lambda found: found.fallback_calls, lambda had, limit: f"{_counted(had, 'CPU fallback')}, budget {limit:g}"
-    ),
-    "ms": _Limit(lambda found: found.wall_s * 1e3, lambda had, limit: f"{had:.1f} ms, budget {limit:g} ms"),
 }
 
 
@@ -45,14 +57,25 @@ class Budget:
             limits.append((name, _number(name, number)))
         return Budget(tuple(limits))
 
-    def exceeded(self, found: Summary) -> list[str]:
-        """What went over, one sentence each; empty when all is within."""
+    def exceeded(self, found: Report) -> list[str]:
+        """What went over and because of what, one sentence each; empty when all is within."""
         over = []
         for name, limit in self.limits:
             had = _LIMITS[name].measure(found)
             if had > limit:
-                over.append(_LIMITS[name].describe(had, limit))
+                over.append(_LIMITS[name].describe(found, had, limit))
         return over
+
+
+def _at(report: Report, culprit: str, neff: str) -> str:
+    place = report.place_of_compile(neff)
+    return f"{culprit} at {place}" if place else culprit
+
+
+def _named(culprits: Iterable[str]) -> str:
+    names = list(culprits)
+    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + rest
 
 
 def _counted(number: float, noun: str) -> str:

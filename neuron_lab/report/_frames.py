@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from neuron_lab.recording import Compile, CopyTotal, Recording
+from neuron_lab.recording import Compile, CopyTotal, Recording, Where
+from neuron_lab.report._lines import LineRow
+from neuron_lab.report._recompiles import Recompile, changed, fix_for
 from neuron_lab.report._tables import CompileTime, NeffRow, OpRow
 
 if TYPE_CHECKING:
     import pandas as pd
 
+# `compile_s` is the sum of the next three; `load_s` is reading NEFFs from disk.
 _STAGES = ["compile_s", "trace_s", "lower_s", "xla_s", "load_s"]
 OP_COLUMNS = [
     *("op", "calls", "cold_calls", "neffs", *_STAGES, "memory_hits", "disk_hits", "device_ms", "device_ms_median"),
@@ -30,6 +33,11 @@ NEFF_COLUMNS = [
     "cores",
 ]
 COMPILE_COLUMNS = ["op", "neff", "source", "at_s", *_STAGES, "signature"]
+LINE_COLUMNS = [
+    *("place", "line", "source", "function", "calls", "neffs", "neffs_compiled", "neffs_loaded", "compile_s", "load_s"),
+    *("device_ms", "fallback_calls", "fallback_ms", "copies", "copy_bytes", "bytes", "total_ms", "ops"),
+]
+RECOMPILE_COLUMNS = ["op", "where", "changed", "cost_s", "source", "nearest", "met", "signature", "fix"]
 FALLBACK_COLUMNS = ["op", "reason", "calls", "ms"]
 COPY_COLUMNS = ["direction", "calls", "ms", "bytes"]
 
@@ -42,6 +50,11 @@ def ops(rows: Iterable[OpRow], wall_ns: int) -> pd.DataFrame:
 def neffs(rows: Iterable[NeffRow]) -> pd.DataFrame:
     """One row a NEFF."""
     return _frame(NEFF_COLUMNS, map(_neff, rows))
+
+
+def lines(rows: Iterable[LineRow]) -> pd.DataFrame:
+    """One row a line of the user's source that did something."""
+    return _frame(LINE_COLUMNS, map(_line, rows))
 
 
 def compiles(recording: Recording) -> pd.DataFrame:
@@ -103,13 +116,39 @@ def _neff(row: NeffRow) -> list[Any]:
     ]
 
 
+def recompiles(rows: Iterable[Recompile], place: Callable[[Where | None], str]) -> pd.DataFrame:
+    """One row a compile or load; `met` says whether the nearest signature was met here or earlier in the process."""
+    return _frame(RECOMPILE_COLUMNS, (_recompile(row, place(row.where)) for row in rows))
+
+
+def short(signature: str) -> str:
+    """A signature without the usual default dtype."""
+    return signature.removesuffix(" default=float32")
+
+
+def _recompile(row: Recompile, where: str) -> list[Any]:
+    item, nearest = row.compile, "" if row.nearest is None else short(row.nearest.signature)
+    met = "" if row.nearest is None else "here" if row.same_span else "earlier"
+    signature = short(item.signature)
+    cost_s = item.total_ns / 1e9
+    return [item.op, where, changed(row), cost_s, item.source, nearest, met, signature, fix_for(row.changes)]
+
+
+def _line(row: LineRow) -> list[Any]:
+    return [
+        *(row.place, row.line, row.text, row.function, row.calls, row.neffs, row.neffs_compiled, row.neffs_loaded),
+        *(row.compile_ns / 1e9, row.load_ns / 1e9, row.device_ns / 1e6, row.fallback_calls, row.fallback_ns / 1e6),
+        *(row.copies, row.copy_bytes, row.bytes, row.total_ns / 1e6, row.ops),
+    ]
+
+
 def _compile(item: Compile, start_ns: int) -> list[Any]:
     at = (item.start_ns - start_ns) / 1e9
     return [item.op, item.neff, item.source, at, *_stages(CompileTime.of([item])), item.signature]
 
 
 def _stages(time: CompileTime) -> list[float]:
-    return [ns / 1e9 for ns in (time.total_ns, time.trace_ns, time.lower_ns, time.xla_ns, time.load_ns)]
+    return [ns / 1e9 for ns in (time.made_ns, time.trace_ns, time.lower_ns, time.xla_ns, time.load_ns)]
 
 
 def _ms(ns: float | None) -> float:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from neuron_lab.recording import Recording
+from neuron_lab.recording import Recording, Where
 from neuron_lab.report import _frames
+from neuron_lab.report._findings import Findings, findings
+from neuron_lab.report._lines import LineRow, compile_lines, line_rows
+from neuron_lab.report._recompiles import Recompile, recompiles
 from neuron_lab.report._split import Split, split
 from neuron_lab.report._summary import Summary, summary
 from neuron_lab.report._tables import NeffRow, OpRow, neff_rows, op_rows
@@ -41,6 +44,36 @@ class Report:
         """One record a NEFF, the dearest first."""
         return neff_rows(self.recording)
 
+    @cached_property
+    def line_rows(self) -> tuple[LineRow, ...]:
+        """One record a line of the user's source that did something."""
+        return line_rows(self.recording)
+
+    @cached_property
+    def recompile_rows(self) -> tuple[Recompile, ...]:
+        """One record a compile or load, with the nearest signature before it and what differs."""
+        return recompiles(self.recording)
+
+    @cached_property
+    def findings(self) -> Findings:
+        """What a person should know: records with a stable code, where, cost and fix."""
+        return findings(self)
+
+    @cached_property
+    def _compile_lines(self) -> dict[str, Where]:
+        return compile_lines(self.recording)
+
+    def place_of_compile(self, neff: str) -> str:
+        """ "In[12] line 4": the line that waited for a NEFF to be made or read; "" when it is not known."""
+        return self.place(self._compile_lines.get(neff))
+
+    def place(self, where: Where | None) -> str:
+        """A line as people name it, "" for None."""
+        if where is None:
+            return ""
+        names = {source.file: source.name for source in self.recording.sources}
+        return f"{names.get(where.file, where.file)} line {where.line}"
+
     @property
     def ops(self) -> pd.DataFrame:
         """One row an op: calls, NEFFs, compile seconds by stage, cache hits, device ms, fallbacks, bytes, share of the wall."""
@@ -52,9 +85,19 @@ class Report:
         return _frames.neffs(self.neff_rows)
 
     @property
+    def lines(self) -> pd.DataFrame:
+        """One row a line of source: what it compiled and loaded, device ms, fallbacks, copies, bytes."""
+        return _frames.lines(self.line_rows)
+
+    @property
     def compiles(self) -> pd.DataFrame:
         """One row a compile or a load from disk, in time order."""
         return _frames.compiles(self.recording)
+
+    @property
+    def recompiles(self) -> pd.DataFrame:
+        """One row a compile or load: the nearest signature before it, the one thing that differs, the cost and the fix."""
+        return _frames.recompiles(self.recompile_rows, self.place)
 
     @property
     def fallbacks(self) -> pd.DataFrame:

@@ -1,8 +1,8 @@
-"""Where the wall time went: five parts that add up to it exactly.
+"""Where the wall time went: parts that add up to it exactly.
 
 Threads and cores overlap, and a copy may happen inside a fallback, so sums of durations can count an instant twice. Each instant of
-the wall is therefore given to the first of compile, CPU fallback, copies, device that was going on somewhere; what is left is
-Python and the rest. Inside a call the executable is taken to have run last, which is how an eager call works.
+the wall is therefore given to the first of start-up, compile, load, CPU fallback, copies, device that was going on somewhere;
+what is left is Python and the rest. Inside a call the executable is taken to have run last, which is how an eager call works.
 
 When the event ring overflowed, the newest events give the overlap and the exact totals give the size.
 """
@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from neuron_lab.recording import Recording
 
-PartName: TypeAlias = Literal["compile", "device", "fallback", "copies", "rest"]
-_PRIORITY: tuple[PartName, ...] = ("compile", "fallback", "copies", "device")
+PartName: TypeAlias = Literal["compile", "load", "startup", "device", "fallback", "copies", "rest"]
+_PRIORITY: tuple[PartName, ...] = ("startup", "compile", "load", "fallback", "copies", "device")
 _Times: TypeAlias = npt.NDArray[np.int64]
 
 
@@ -32,9 +32,14 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The five parts in nanoseconds. `estimated`: the event ring overflowed and the parts were scaled from exact totals."""
+    """The parts in nanoseconds: making NEFFs, reading them from disk, starting the compiler itself, and so on.
+
+    `estimated`: the event ring overflowed and the parts were scaled from exact totals.
+    """
 
     compile_ns: int
+    load_ns: int
+    startup_ns: int
     device_ns: int
     fallback_ns: int
     copies_ns: int
@@ -50,6 +55,8 @@ class Split:
         """In the order they are shown."""
         return (
             Part("compile", self.compile_ns),
+            Part("load", self.load_ns),
+            Part("startup", self.startup_ns),
             Part("device", self.device_ns),
             Part("fallback", self.fallback_ns),
             Part("copies", self.copies_ns),
@@ -65,20 +72,30 @@ def split(recording: Recording) -> Split:
         parts = _scaled(parts, spans, _exact_totals(recording), recording.wall_ns)
     rest = recording.wall_ns - sum(parts.values())
     return Split(
-        parts["compile"], parts["device"], parts["fallback"], parts["copies"], rest, estimated=recording.dropped > 0
+        compile_ns=parts["compile"],
+        load_ns=parts["load"],
+        startup_ns=parts["startup"],
+        device_ns=parts["device"],
+        fallback_ns=parts["fallback"],
+        copies_ns=parts["copies"],
+        rest_ns=rest,
+        estimated=recording.dropped > 0,
     )
 
 
 def _spans(recording: Recording) -> dict[PartName, tuple[_Times, _Times]]:
     """Start and end of every known interval of each part."""
-    compiles = recording.compiles
+    made = [item for item in recording.compiles if item.source != "disk"]
+    loaded = [item for item in recording.compiles if item.source == "disk"]
     fallbacks = [call for call in recording.ops if call.kind == "fallback"]
     compiled = [call for call in recording.ops if call.kind == "compiled"]
     return {
-        "compile": (
-            _times([*(c.start_ns for c in compiles), *(start for start, _ in recording.startups)]),
-            _times([*(c.start_ns + c.total_ns for c in compiles), *(end for _, end in recording.startups)]),
+        "startup": (
+            _times(start for start, _ in recording.startups),
+            _times(end for _, end in recording.startups),
         ),
+        "compile": (_times(c.start_ns for c in made), _times(c.start_ns + c.total_ns for c in made)),
+        "load": (_times(c.start_ns for c in loaded), _times(c.start_ns + c.total_ns for c in loaded)),
         "fallback": (_times(c.start_ns for c in fallbacks), _times(c.end_ns for c in fallbacks)),
         "copies": (_times(c.start_ns for c in recording.copies), _times(c.end_ns for c in recording.copies)),
         "device": (_times(c.end_ns - c.device_ns for c in compiled), _times(c.end_ns for c in compiled)),
@@ -115,8 +132,9 @@ def _union_length(starts: _Times, ends: _Times) -> int:
 def _exact_totals(recording: Recording) -> dict[PartName, int]:
     totals = recording.op_totals
     return {
-        "compile": sum(item.total_ns for item in recording.compiles)
-        + sum(end - start for start, end in recording.startups),
+        "startup": sum(end - start for start, end in recording.startups),
+        "compile": sum(item.total_ns for item in recording.compiles if item.source != "disk"),
+        "load": sum(item.total_ns for item in recording.compiles if item.source == "disk"),
         "fallback": sum(total.total_ns for total in totals if total.kind == "fallback"),
         "copies": sum(total.total_ns for total in recording.copy_totals),
         "device": sum(total.device_ns for total in totals if total.kind == "compiled"),

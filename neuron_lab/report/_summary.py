@@ -14,8 +14,9 @@ from neuron_lab.report._split import Split
 class Summary(Mapping[str, Any]):
     """Totals of a profile; read a field as an attribute or as a key. Times are seconds, sizes bytes.
 
-    `compile_s` … `rest_s` are the split and add up to `wall_s`; `startup_s`, a part of `compile_s`, started the compiler itself. `neffs` counts the units that were used, `neffs_compiled` and
-    `neffs_loaded` those made and those read from disk on the way. `cold_calls` compiled or loaded something, `warm_calls` ran what
+    `compile_s` (making NEFFs), `load_s` (reading them from disk), `startup_s` (starting the compiler itself) … `rest_s` are the
+    split and add up to `wall_s`. `neffs` counts the units that were used, `neffs_compiled` and `neffs_loaded` those made and those
+    read on the way. `cold_calls` compiled or loaded something, `warm_calls` ran what
     was there, for `warm_device_s` on the device (None when events were dropped). `split_estimated`: more events happened than
     are kept, and the split was scaled from exact totals.
     """
@@ -23,6 +24,7 @@ class Summary(Mapping[str, Any]):
     label: str
     wall_s: float
     compile_s: float
+    load_s: float
     startup_s: float
     device_s: float
     fallback_s: float
@@ -78,7 +80,8 @@ def summary(recording: Recording, split: Split) -> Summary:
         label=recording.label,
         wall_s=recording.wall_ns / 1e9,
         compile_s=split.compile_ns / 1e9,
-        startup_s=sum(end - start for start, end in recording.startups) / 1e9,
+        load_s=split.load_ns / 1e9,
+        startup_s=split.startup_ns / 1e9,
         device_s=split.device_ns / 1e9,
         fallback_s=split.fallback_ns / 1e9,
         copies_s=split.copies_ns / 1e9,

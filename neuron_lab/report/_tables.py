@@ -23,8 +23,14 @@ class CompileTime:
     load_ns: int = 0
 
     @property
+    def made_ns(self) -> int:
+        """Making NEFFs."""
+        return self.trace_ns + self.lower_ns + self.xla_ns
+
+    @property
     def total_ns(self) -> int:
-        return self.trace_ns + self.lower_ns + self.xla_ns + self.load_ns
+        """Making and loading NEFFs."""
+        return self.made_ns + self.load_ns
 
     @staticmethod
     def of(items: Iterable[Compile]) -> CompileTime:
@@ -74,6 +80,7 @@ class NeffRow:
     device_median_ns: float | None
     bytes: int
     cores: tuple[int, ...]
+    total_ns: int
 
 
 @dataclass(slots=True)
@@ -145,6 +152,7 @@ def neff_rows(recording: Recording) -> tuple[NeffRow, ...]:
     """One row a NEFF that was compiled, loaded or called; the one that cost most first."""
     sums: dict[str, _Sums] = {}
     names: dict[str, str] = {item.neff: item.op for item in recording.compiles}
+    known = {item.neff: item.signature for item in (*recording.earlier, *recording.compiles)}
     for item in recording.op_totals:
         if item.neff is not None:
             sums.setdefault(item.neff, _Sums()).add(item)
@@ -158,7 +166,7 @@ def neff_rows(recording: Recording) -> tuple[NeffRow, ...]:
             NeffRow(
                 neff=neff,
                 op=op,
-                signature=made[0].signature if made else "",
+                signature=known.get(neff, ""),
                 source=made[0].source if made else "memory",
                 compile=CompileTime.of(made),
                 calls=total.calls,
@@ -167,6 +175,7 @@ def neff_rows(recording: Recording) -> tuple[NeffRow, ...]:
                 device_median_ns=medians.get(neff),
                 bytes=total.bytes,
                 cores=tuple(sorted(total.cores)),
+                total_ns=total.total_ns,
             )
         )
     return tuple(sorted(rows, key=lambda row: (-(row.compile.total_ns + row.device_ns), row.op, row.neff)))

@@ -4,36 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from neuron_lab.errors import UsageProblem
-from neuron_lab.report._tables import OpRow
+from neuron_lab.report._lines import LineRow
+from neuron_lab.report._tables import NeffRow, OpRow
 
-_KEYS: dict[str, Callable[[OpRow], int]] = {
+_Row = TypeVar("_Row", OpRow, NeffRow, LineRow)
+
+
+def _fallback_ns(row: OpRow | NeffRow | LineRow) -> int:
+    return 0 if isinstance(row, NeffRow) else row.fallback_ns
+
+
+def _compile_ns(row: OpRow | NeffRow | LineRow) -> int:
+    return row.compile_ns + row.load_ns if isinstance(row, LineRow) else row.compile.total_ns
+
+
+_KEYS: dict[str, Callable[[OpRow | NeffRow | LineRow], int]] = {
     "time": lambda row: row.total_ns,
-    "compile": lambda row: row.compile.total_ns,
+    "compile": _compile_ns,
     "device": lambda row: row.device_ns,
-    "fallback": lambda row: row.fallback_ns,
+    "fallback": _fallback_ns,
     "calls": lambda row: row.calls,
     "bytes": lambda row: row.bytes,
 }
 SORTS = tuple(_KEYS)
+GROUPS = ("op", "neff", "line")
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Show the first `top` ops by `sort`, without those that took less than `min_ms` milliseconds in all.
+    """Show the first `top` rows by `sort`, without those that took less than `min_ms` milliseconds in all.
 
-    Raises UsageProblem when a value makes no sense.
+    `by` is what a row of the table stands for: "op", "neff" or "line". Raises UsageProblem when a value makes no sense.
     """
 
-    top: int = 12
+    top: int = 8
     sort: str = "time"
     min_ms: float = 0.0
+    by: str = "op"
 
     def __post_init__(self) -> None:
         if self.sort not in _KEYS:
             raise UsageProblem(f"cannot sort by {self.sort!r}; choose one of {', '.join(SORTS)}")
+        if self.by not in GROUPS:
+            raise UsageProblem(f"cannot show rows by {self.by!r}; choose one of {', '.join(GROUPS)}")
         if self.top < 1:
             raise UsageProblem(f"top is {self.top}; show at least 1 row")
         if self.min_ms < 0:
@@ -48,10 +64,10 @@ class View:
             )
         return replace(self, **options)
 
-    def select(self, rows: Sequence[OpRow]) -> tuple[list[OpRow], list[OpRow]]:
+    def select(self, rows: Sequence[_Row]) -> tuple[list[_Row], list[_Row]]:
         """Rows to show, and the rows left out."""
         key = _KEYS[self.sort]
-        ordered = sorted(rows, key=lambda row: (-key(row), row.op))
+        ordered = sorted(rows, key=key, reverse=True)
         long_enough = [row for row in ordered if row.total_ns >= self.min_ms * 1e6]
         short = [row for row in ordered if row.total_ns < self.min_ms * 1e6]
         return long_enough[: self.top], long_enough[self.top :] + short

@@ -42,8 +42,17 @@ def test_to(source: Callable[[], Tensor], origin: str, target: str) -> None:
 @pytest.mark.parametrize("origin", PLACES)
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 def test_copy_(source: Callable[[], Tensor], origin: str, target: str) -> None:
-    for destination in (torch.empty(2, 3), torch.empty(3, 2).t(), torch.empty(2, 3, dtype=torch.float16), torch.empty(2, 6)[:, 1::2]):
-        there = destination.to(target) if destination.is_contiguous() else torch.empty_strided((2, 3), destination.stride(), device=target)
+    for destination in (
+        torch.empty(2, 3),
+        torch.empty(3, 2).t(),
+        torch.empty(2, 3, dtype=torch.float16),
+        torch.empty(2, 6)[:, 1::2],
+    ):
+        there = (
+            destination.to(target)
+            if destination.is_contiguous()
+            else torch.empty_strided((2, 3), destination.stride(), device=target)
+        )
         there.copy_(source().to(origin))
         assert torch.equal(there.cpu(), source().to(there.dtype))
 
@@ -95,10 +104,20 @@ def test_a_cast_between_cores_changes_both() -> None:
     assert (moved.dtype, moved.device.index, moved.tolist()) == (torch.float16, 2, [0, 1, 2])
 
 
-CRASHING_CASTS = [torch.complex64, torch.float8_e5m2, torch.float8_e4m3fn, torch.uint16, torch.uint32, torch.uint64, torch.complex32]
+CRASHING_CASTS = [
+    torch.complex64,
+    torch.float8_e5m2,
+    torch.float8_e4m3fn,
+    torch.uint16,
+    torch.uint32,
+    torch.uint64,
+    torch.complex32,
+]
 
 
-@pytest.mark.xfail(strict=True, reason="a cast that does not lower recurses between _to_copy and _copy_from until the process crashes")
+@pytest.mark.xfail(
+    strict=True, reason="a cast that does not lower recurses between _to_copy and _copy_from until the process crashes"
+)
 @pytest.mark.parametrize("dtype", CRASHING_CASTS, ids=lambda dtype: str(dtype).removeprefix("torch."))
 def test_a_cast_to_a_rare_dtype(dtype: torch.dtype) -> None:
     program = f"import torch; print(torch.tensor([1.0, 2.0], device='neuron').to({dtype}).cpu().to(torch.complex64).real.tolist())"
@@ -142,7 +161,9 @@ def saved(value: Any) -> io.BytesIO:
     return buffer
 
 
-@pytest.mark.parametrize(("map_location", "expected"), [(None, "neuron:1"), ("cpu", "cpu"), ("neuron:3", "neuron:3"), (DEVICE, "neuron:0")])
+@pytest.mark.parametrize(
+    ("map_location", "expected"), [(None, "neuron:1"), ("cpu", "cpu"), ("neuron:3", "neuron:3"), (DEVICE, "neuron:0")]
+)
 def test_load_puts_a_tensor_where_it_was_or_is_told(map_location: str | None, expected: str) -> None:
     loaded = torch.load(saved(numbers("neuron:1", 3)), map_location=map_location)
     assert str(loaded.device) == expected and loaded.tolist() == [0, 1, 2]
@@ -262,7 +283,9 @@ def test_set_to_nothing() -> None:
     assert torch.ones(3, device=DEVICE).set_().numel() == 0
 
 
-@pytest.mark.xfail(strict=True, reason="set_ past the end of a storage does not grow it: the tensor reads and writes foreign memory")
+@pytest.mark.xfail(
+    strict=True, reason="set_ past the end of a storage does not grow it: the tensor reads and writes foreign memory"
+)
 def test_set_past_the_end_grows_the_storage() -> None:
     def program(device: str) -> int:
         storage = torch.zeros(4, device=device).untyped_storage()

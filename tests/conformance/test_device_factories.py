@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from tests.conformance._both import Program, assert_agrees, assert_fails_alike, numbers, programs
+from tests.conformance._both import Program, assert_agrees, numbers, programs
 from tests.emulated import DEVICE
 
 NAN, INF = float("nan"), float("inf")

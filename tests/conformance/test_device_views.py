@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from tests.conformance._both import Program, assert_agrees, assert_fails_alike, numbers, programs
@@ -49,7 +48,10 @@ VIEWS: dict[str, Program] = {
     "flip of a view": lambda d: numbers(d, 2, 6)[:, ::2].flip(1) + 1,
     "rot90": lambda d: numbers(d, 2, 3).rot90(),
     "roll": lambda d: numbers(d, 2, 3).roll((1, -1), (0, 1)),
-    "real and imaginary": lambda d: [torch.tensor([1 + 2j, 3 - 1j], device=d).real + 1, torch.tensor([1 + 2j], device=d).imag + 1],
+    "real and imaginary": lambda d: [
+        torch.tensor([1 + 2j, 3 - 1j], device=d).real + 1,
+        torch.tensor([1 + 2j], device=d).imag + 1,
+    ],
     "view_as_real": lambda d: torch.view_as_real(torch.tensor([1 + 2j, 3 - 1j], device=d)) + 1,
     "view_as_complex": lambda d: torch.view_as_complex(numbers(d, 3, 2)) * 1j,
     "conjugate": lambda d: torch.tensor([1 + 2j], device=d).conj() + torch.tensor([1 + 2j], device=d),
@@ -80,7 +82,9 @@ IN_PLACE: dict[str, Program] = {
     "column": changed((2, 3), lambda x: x[:, 1].add_(1)),
     "row set to zero": changed((2, 3), lambda x: x[0].zero_()),
     "assigned": changed((2, 3, 4), lambda x: operator.setitem(x, (Ellipsis, 1), 5)),
-    "assigned from another dtype": changed((2, 3), lambda x: operator.setitem(x, 0, numbers(x.device.type, 3, dtype=torch.int64))),
+    "assigned from another dtype": changed(
+        (2, 3), lambda x: operator.setitem(x, 0, numbers(x.device.type, 3, dtype=torch.int64))
+    ),
     "assigned broadcast": changed((2, 3), lambda x: operator.setitem(x, slice(None), numbers(x.device.type, 3))),
     "through view": changed((2, 3), lambda x: operator.setitem(x.view(-1), 3, 9)),
     "through transpose": changed((2, 3), lambda x: x.t().add_(numbers(x.device.type, 3, 2))),
@@ -91,7 +95,9 @@ IN_PLACE: dict[str, Program] = {
     "with itself": changed((3,), lambda x: x.add_(x)),
     "with its disjoint part": changed((6,), lambda x: x[:3].add_(x[3:])),
     "index_put": changed((4,), lambda x: operator.setitem(x, longs(x.device.type, 0, 2), 9)),
-    "index_put accumulates": changed((4,), lambda x: x.index_put_((longs(x.device.type, 0, 0),), torch.tensor(1.0), accumulate=True)),
+    "index_put accumulates": changed(
+        (4,), lambda x: x.index_put_((longs(x.device.type, 0, 0),), torch.tensor(1.0), accumulate=True)
+    ),
     "mask": changed((4,), lambda x: operator.setitem(x, x > 1, 0)),
     "index from the host": changed((4,), lambda x: operator.setitem(x, torch.tensor([1]), 7)),
     "mask from the host": changed((4,), lambda x: operator.setitem(x, torch.tensor([True, False] * 2), 7)),
@@ -105,7 +111,9 @@ IN_PLACE: dict[str, Program] = {
     "unsqueeze_": changed((2, 3), lambda x: x.unsqueeze_(0).add_(1)),
     "integer by a bool": changed((3,), lambda x: x.mul_(True)),
     "foreach": changed((3,), lambda x: torch._foreach_add_([x[:1], x[1:]], 1)),
-    "swapped": changed((2, 2), lambda x: operator.setitem(x, longs(x.device.type, 0, 1), x[longs(x.device.type, 1, 0)])),
+    "swapped": changed(
+        (2, 2), lambda x: operator.setitem(x, longs(x.device.type, 0, 1), x[longs(x.device.type, 1, 0)])
+    ),
 }
 
 
@@ -165,7 +173,9 @@ OUT: dict[str, Program] = {
         torch.max(numbers(d, 2, 2), 1, out=(torch.empty(0, device=d), torch.empty(0, dtype=torch.long, device=d)))
     ),
     "sort": lambda d: tuple(
-        torch.sort(numbers(d, 3), descending=True, out=(torch.empty(3, device=d), torch.empty(3, dtype=torch.long, device=d)))
+        torch.sort(
+            numbers(d, 3), descending=True, out=(torch.empty(3, device=d), torch.empty(3, dtype=torch.long, device=d))
+        )
     ),
     "matmul": lambda d: torch.matmul(numbers(d, 2, 2), numbers(d, 2), out=torch.empty(0, device=d)),
     "reduction": lambda d: torch.sum(numbers(d, 2, 2), 0, out=torch.empty(0, device=d)),
@@ -194,7 +204,9 @@ REFUSED: dict[str, Program] = {
     "copy_ to an expanded tensor": lambda d: torch.zeros(1, 3, device=d).expand(2, 3).copy_(torch.ones(3)),
     "out= an expanded tensor": lambda d: torch.add(numbers(d, 3), 1, out=torch.empty(1, device=d).expand(3)),
     "out= of integers": lambda d: torch.add(numbers(d, 3), 1, out=torch.empty(3, dtype=torch.int64, device=d)),
-    "out= that wants a gradient": lambda d: torch.add(numbers(d, 3), 1, out=torch.empty(3, device=d, requires_grad=True)),
+    "out= that wants a gradient": lambda d: torch.add(
+        numbers(d, 3), 1, out=torch.empty(3, device=d, requires_grad=True)
+    ),
     "a float into integers": lambda d: longs(d, 1).add_(1.5),
     "division of integers in place": lambda d: longs(d, 1).div_(2),
     "broadcast that would grow": lambda d: torch.ones(3, device=d).add_(torch.ones(2, 3, device=d)),
@@ -217,7 +229,9 @@ REFUSED: dict[str, Program] = {
     "mean of integers": lambda d: longs(d, 1, 2).mean(),
     "max of nothing": lambda d: torch.empty(0, 3, device=d).max(),
     "argmax of nothing": lambda d: torch.empty(0, 3, device=d).argmax(),
-    "set_ before the storage": lambda d: torch.empty(0, device=d).set_(torch.ones(4, device=d).untyped_storage(), -1, (1,), (1,)),
+    "set_ before the storage": lambda d: torch.empty(0, device=d).set_(
+        torch.ones(4, device=d).untyped_storage(), -1, (1,), (1,)
+    ),
 }
 
 
@@ -234,7 +248,9 @@ OVERLAPS: dict[str, Program] = {
 }
 
 
-@pytest.mark.xfail(strict=True, reason="no check for an output that overlaps an input: the CPU refuses, the device overwrites")
+@pytest.mark.xfail(
+    strict=True, reason="no check for an output that overlaps an input: the CPU refuses, the device overwrites"
+)
 @programs(OVERLAPS)
 def test_an_output_that_overlaps_an_input_is_refused(program: Program) -> None:
     assert_fails_alike(program)
@@ -243,5 +259,3 @@ def test_an_output_that_overlaps_an_input_is_refused(program: Program) -> None:
 @pytest.mark.xfail(strict=True, reason="copy_ to an empty tensor returns before it compares the shapes")
 def test_a_copy_into_nothing_compares_shapes() -> None:
     assert_fails_alike(lambda d: torch.zeros(0, 3, device=d).copy_(torch.ones(2, 3)))
-
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 
 from neuron_lab import _profile, _result
 from neuron_lab import device as facade
-from neuron_lab.device import DeviceInfo
+from neuron_lab.device import CoreMemory, DeviceInfo
 from neuron_lab.recording import Recorder
 
 MS = 1_000_000
+
+Place = tuple[str, int, str, int]
 
 
 @dataclass
@@ -54,6 +57,16 @@ class FakeDevice:
     capacity: int = 1_000_000
     overhead_ns: int = 0
     sessions: list[FakeSession] = field(default_factory=list)
+    history: list[tuple[Any, ...]] = field(default_factory=list)
+    memory: list[CoreMemory] = field(default_factory=list)
+    where: Place | None = None
+
+    def at(
+        self, line: int, *, file: str = "/project/train.py", function: str = "<module>", first: int = 1
+    ) -> FakeDevice:
+        """What follows is done by this line of the user's."""
+        self.where = (file, first, function, line)
+        return self
 
     def hook(self) -> FakeSession:
         return FakeSession(self)
@@ -70,7 +83,7 @@ class FakeDevice:
         core: int = 0,
         nbytes: int = 0,
         thread: int = 1,
-        signature: str = "f32[8,4]",
+        signature: str | None = None,
     ) -> None:
         """A compiled op; `compile_ms` = (trace, lower, compile) makes it cold, `load_ms` a hit on disk."""
         key = neff or f"{abs(hash(op)):032x}"[:32]
@@ -78,31 +91,54 @@ class FakeDevice:
         if compile_ms is not None or load_ms is not None:
             trace, lower, build = (round(ms * MS) for ms in compile_ms or (0, 0, load_ms or 0))
             source = "disk" if compile_ms is None else "compiled"
-            self._tell("compiles", (op, key, source, start, trace, lower, build, signature))
+            signature = signature or f"{op}(float32[8, 4]) default=float32"
+            made = (op, key, source, start, trace, lower, build, signature)
+            self.history.append(made)
+            self._tell("compiles", made)
             self.clock.advance(sum(compile_ms or (load_ms or 0,)))
         self.clock.advance(host_ms)
         end = self.clock.advance(device_ms)
         cold = compile_ms is not None or load_ms is not None
-        self._tell("ops", (op, "compiled", key, core, thread, start, end, round(device_ms * MS), nbytes, cold))
+        self._tell(
+            "ops", (op, "compiled", key, core, thread, start, end, round(device_ms * MS), nbytes, cold, self._line())
+        )
 
     def fall_back(self, op: str, ms: float, reason: str, *, core: int = 0, nbytes: int = 0) -> None:
         start = self.clock.now
         end = self.clock.advance(ms)
-        self._tell("ops", (op, "fallback", None, core, 1, start, end, end - start, nbytes, False))
+        self._tell("ops", (op, "fallback", None, core, 1, start, end, end - start, nbytes, False, self._line()))
         self._tell("fallbacks", (op, reason, 1, end - start))
 
     def host(self, op: str, ms: float) -> None:
         start = self.clock.now
         end = self.clock.advance(ms)
-        self._tell("ops", (op, "host", None, 0, 1, start, end, end - start, 0, False))
+        self._tell("ops", (op, "host", None, 0, 1, start, end, end - start, 0, False, self._line()))
 
     def start_compiler(self, ms: float) -> None:
         start = self.clock.now
         self._tell("startups", (start, self.clock.advance(ms)))
 
+    def svd_that_starts_the_compiler(self, startup_ms: float, ms: float) -> None:
+        """A fallback that had to be tried first, by a compiler that had to be started."""
+        begun = self.clock.now
+        self.start_compiler(startup_ms)
+        end = self.clock.advance(ms)
+        self._tell("ops", ("aten::svd", "fallback", None, 0, 1, begun, end, end - begun, 0, False, self._line()))
+        self._tell("fallbacks", ("aten::svd", "no lowering", 1, end - begun))
+
     def copy(self, direction: str, ms: float, nbytes: int) -> None:
         start = self.clock.now
-        self._tell("copies", (direction, 0, start, self.clock.advance(ms), nbytes))
+        self._tell("copies", (direction, 0, start, self.clock.advance(ms), nbytes, self._line()))
+
+    def _line(self) -> Place | None:
+        """Where a test put it, else the line of the notebook cell that called."""
+        frame = None if self.where else inspect.currentframe()
+        while frame is not None:
+            code = frame.f_code
+            if code.co_filename.startswith("<ipython-input") or "ipykernel_" in code.co_filename:
+                return code.co_filename, code.co_firstlineno, code.co_name, frame.f_lineno
+            frame = frame.f_back
+        return self.where
 
     def _tell(self, what: str, event: tuple[Any, ...]) -> None:
         for session in self.sessions:
@@ -116,7 +152,7 @@ class FakeSession:
         self.device = device
         self.log = FakeLog(overhead_ns=device.overhead_ns)
         self._totals: dict[tuple[Any, ...], list[int]] = {}
-        self._copies: dict[str, list[int]] = {}
+        self._copies: dict[tuple[Any, ...], list[int]] = {}
         self._fallbacks: dict[tuple[str, str], list[int]] = {}
 
     def start(self) -> None:
@@ -124,8 +160,8 @@ class FakeSession:
 
     def stop(self) -> FakeLog:
         self.device.sessions.remove(self)
-        self.log.totals = [(*key, *sums) for key, sums in self._totals.items()]
-        self.log.copy_totals = [(key, *sums) for key, sums in self._copies.items()]
+        self.log.totals = [(*key[:-1], *sums, key[-1]) for key, sums in self._totals.items()]
+        self.log.copy_totals = [(direction, *sums, where) for (direction, where), sums in self._copies.items()]
         self.log.fallbacks = [(*key, *sums) for key, sums in self._fallbacks.items()]
         return self.log
 
@@ -137,13 +173,13 @@ class FakeSession:
         elif what == "fallbacks":
             _add(self._fallbacks, event[:2], event[2:])
         elif what == "copies":
-            direction, _, start, end, nbytes = event
-            _add(self._copies, direction, (1, end - start, nbytes))
-            self._append(self.log.copies, (*event, None))
+            direction, _, start, end, nbytes, where = event
+            _add(self._copies, (direction, where), (1, end - start, nbytes))
+            self._append(self.log.copies, event)
         else:
-            op, kind, neff, core, _, start, end, device_ns, nbytes, cold = event
-            _add(self._totals, (op, kind, neff, core), (1, int(cold), end - start, device_ns, nbytes))
-            self._append(self.log.ops, (*event, None))
+            op, kind, neff, core, _, start, end, device_ns, nbytes, cold, where = event
+            _add(self._totals, (op, kind, neff, core, where), (1, int(cold), end - start, device_ns, nbytes))
+            self._append(self.log.ops, event)
 
     def _append(self, ring: list[tuple[Any, ...]], event: tuple[Any, ...]) -> None:
         ring.append(event)
@@ -157,6 +193,9 @@ def serve(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     info = DeviceInfo("emulator", "emulated trn2.3xlarge", "no Trainium here", 4, {"torch": "2.13.0"})
     monkeypatch.setattr(facade, "fast_hook", device.hook)
     monkeypatch.setattr(facade, "resolve", lambda: info)
+    monkeypatch.setattr(facade, "compile_history", lambda: device.history)
+    monkeypatch.setattr(facade, "core_memory", lambda: tuple(device.memory))
+    monkeypatch.setattr(facade, "late_variables", tuple)
     monkeypatch.setattr(_profile, "Recorder", functools.partial(Recorder, clock=device.clock))
     monkeypatch.setattr(_result, "_last", None)
 

@@ -142,6 +142,28 @@ def test_quickstart_without_the_model_says_so_in_one_line(tmp_path: Path) -> Non
     ]
 
 
+def named(run: Run, start: str) -> Any:
+    return run(next(path for path in sources() if path.stem.startswith(start)))
+
+
+def test_reading_a_profile_removes_what_it_finds(run: Run) -> None:
+    notebook = named(run, "02")
+    faulty = report_after(notebook, f"{PROFILED} -o faulty")
+    assert all(code in faulty for code in ("NRN031", "NRN041"))
+    assert "NRN" not in report_after(notebook, f"{PROFILED} -o clean")
+
+
+def test_recompiles_are_named_and_stopped(run: Run) -> None:
+    notebook = named(run, "03")
+    for mistake in ("leftover", "storm", "growing"):
+        assert "NRN012" in report_after(notebook, f"{PROFILED} -o {mistake}")
+    assert "NRN013" in report_after(notebook, f"{PROFILED} -o values")
+    for stopped in ("even", "fixed", "one"):
+        text = report_after(notebook, f"{PROFILED} -o {stopped} ")
+        assert "all warm" in text
+        assert "NRN" not in text
+
+
 @pytest.mark.slow
 def test_quickstart_again_compiles_nothing(quickstart: Any, caches: Callable[[Path], Path]) -> None:
     again = execute(read(QUICKSTART), caches(QUICKSTART))

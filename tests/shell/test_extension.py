@@ -47,7 +47,7 @@ def test_unloading_takes_the_command_away(shell: Shell) -> None:
 def test_help_of_profile(shell: Shell, capsys: pytest.CaptureFixture[str], ask: str) -> None:
     assert shell.run(ask).success
     text = capsys.readouterr().out
-    for option in ("--top", "--sort", "--min-ms", "--output", "--quiet", "--fail-over", "--help"):
+    for option in ("--top", "--sort", "--by", "--min-ms", "--output", "--quiet", "--fail-over", "--help"):
         assert option in text
     assert "x" not in shell.ip.user_ns
     assert shell.reports == []
@@ -56,8 +56,8 @@ def test_help_of_profile(shell: Shell, capsys: pytest.CaptureFixture[str], ask: 
 def test_help_of_everything(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
     assert shell.run("%neuron --help").success
     text = capsys.readouterr().out
-    assert all(command in text for command in ("profile", "status", "last"))
-    assert max(map(len, text.splitlines())) <= 130
+    assert all(command in text for command in ("profile", "status", "last", "recompiles", "explain"))
+    assert max(map(len, text.splitlines())) <= 140
 
 
 def test_question_mark_shows_every_option(shell: Shell) -> None:
@@ -74,6 +74,10 @@ def test_question_mark_shows_every_option(shell: Shell) -> None:
         ("%%neuron status\nx = 1", "%%neuron status is not a cell command"),
         ("%%neuron\nx = 1", "%%neuron is not a cell command"),
         ("%neuron last", "nothing was profiled yet"),
+        ("%neuron recompiles", "nothing was profiled yet"),
+        ("%neuron recompiles dev", "dev is not a profile"),
+        ("%neuron explain", "the following arguments are required: CODE"),
+        ("%neuron explain NRN999", "invalid choice: 'NRN999'"),
     ],
 )
 def test_mistakes_are_one_line(shell: Shell, line: str, message: str) -> None:
@@ -120,12 +124,42 @@ def test_no_device_fails_in_one_line_and_the_body_does_not_run(shell: Shell, mon
     assert "x" not in shell.ip.user_ns
 
 
+def test_recompiles_of_the_latest_and_of_a_variable(shell: Shell) -> None:
+    for rows in (64, 37):
+        signature = f"aten::mm(float32[{rows}, 8]) default=float32"
+        shell.run(
+            f"%%neuron profile -q -o p{rows}\ndev.run('aten::mm', compile_ms=(1, 1, 1), neff='{rows}', signature='{signature}')"
+        )
+    latest: Any = shell.run("%neuron recompiles").result
+    assert latest.text.splitlines() == [
+        "In[2]: 1 NEFF for another signature of an op in 3.00 ms, 0 for an op's first in 0",
+        "",
+        "aten::mm In[2] line 2 3.00 ms",
+        "    dim 0 of input 0: 64 → 37",
+        "    a smaller last batch: drop_last=True, or pad it",
+    ]
+    assert "dim 0 of input 0: 64 → 37" in latest._repr_mimebundle_()["text/html"]
+    assert "1 for an op's first" in shell.run("%neuron recompiles p64").result.text  # type: ignore[attr-defined]
+    shell.run("%%neuron profile -q\n1")
+    assert shell.run("%neuron recompiles").result.text == "In[5]: nothing was compiled or loaded, all was warm"  # type: ignore[attr-defined]
+
+
+def test_explain(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+    page: Any = shell.run("%neuron explain nrn012").result
+    assert page.text.startswith("NRN012  Compiled again for another size")
+    assert "drop_last" in page._repr_mimebundle_()["text/html"]
+    shell.run("%neuron explain --help")
+    assert "NRN041  A value is waited for in a loop" in capsys.readouterr().out
+
+
 COMPLETIONS = {
-    "%neuron ": {"profile", "status", "last", "--help"},
+    "%neuron ": {"profile", "status", "last", "recompiles", "explain", "--help"},
     "%neuron pro": {"profile"},
-    "%%neuron profile --": {"--top", "--sort", "--min-ms", "--output", "--quiet", "--fail-over", "--help"},
+    "%%neuron profile --": {"--top", "--sort", "--by", "--min-ms", "--output", "--quiet", "--fail-over", "--help"},
     "%neuron profile --to": {"--top"},
     "%%neuron profile --sort ": {"time", "compile", "device", "fallback", "calls", "bytes"},
+    "%neuron explain NRN01": {"NRN011", "NRN012", "NRN013", "NRN014"},
+    "%neuron profile --by ": {"op", "neff", "line"},
     "%%neuron profile --sort c": {"compile", "calls"},
     "x = %neuron la": {"last"},
 }

@@ -265,3 +265,17 @@ def test_unloading_inside_a_profiled_cell(shell: Shell) -> None:
     assert shell.run("%%neuron profile\n%unload_ext neuron_lab\n3").result == 3
     assert shell.device.sessions == []
     shell.run("%load_ext neuron_lab")
+
+
+def test_lines_carry_the_cells_own_numbers_and_text(shell: Shell) -> None:
+    shell.run("def helper():\n    dev.run('aten::helper', device_ms=2)")
+    shell.run("%%neuron profile -o kept\nx = 1\nif x:\n    dev.run('aten::own', compile_ms=(1, 1, 1))\nhelper()")
+    lines = shell.profile.lines
+    assert lines.place.tolist() == ["In[2]", "In[1]"]
+    assert lines.line.tolist() == [4, 2]
+    assert lines.source.tolist() == [
+        "    dev.run('aten::own', compile_ms=(1, 1, 1))",
+        "    dev.run('aten::helper', device_ms=2)",
+    ]
+    assert "1 NEFF · 3.00 ms" in shell.reports[0]
+    assert lines.neffs_compiled.tolist() == [1, 0]

@@ -84,3 +84,13 @@ def test_hook_overhead_is_kept() -> None:
     span = recorder(FakeDevice(overhead_ns=600))
     span.start()
     assert span.finish().overhead_ns == 600
+
+
+def test_starting_the_compiler_is_no_ops_own_time() -> None:
+    device = FakeDevice()
+    span = recorder(device)
+    span.start()
+    device.svd_that_starts_the_compiler(20, 3)
+    recording = span.finish()
+    assert [total.total_ns for total in recording.op_totals] == [3 * MS]
+    assert [item.total_ns for item in recording.fallbacks] == [3 * MS]

@@ -18,15 +18,16 @@ ENVIRONMENT = Environment("emulated trn2.3xlarge", True, versions=VERSIONS)
 
 EXPECTED = """\
 In[12]  emulated trn2.3xlarge · neuron:0 · 5 op calls · 2 NEFFs, 1 compiled, 1 from disk      200 ms
-██████████████████████████████▓▓▓▓▓▓▓▓▓▓▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒░░░░░░░░░░······························
-█ compile 60.0 ms  ▓ device 20.0 ms  ▒ fallback 40.0 ms  ░ copies 20.0 ms  · Python, rest 60.0 ms
+█████████████████████████▄▄▄▄▄▓▓▓▓▓▓▓▓▓▓▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒░░░░░░░░░░······························
+█ compile 50.0 ms  ▄ load from disk 10.0 ms  ▓ device 20.0 ms  ▒ fallback 40.0 ms  ░ copies 20.0 ms
+· Python, rest 60.0 ms
 cold: 1 compiled in 50.0 ms · 1 from disk in 10.0 ms   warm: 1 call, device 3.00 ms
 1 copy, 4.00 kB
 
-op                calls  NEFFs  compile   device  warm median     fallback    bytes  share
-aten::addmm           2      1  50.0 ms  13.0 ms      3.00 ms            –  2.00 kB   32 %
-aten::_unique2        2      –        –        –            –  2 · 40.0 ms        –   20 %
-aten::add.Tensor      1      1  10.0 ms  7.00 ms            –            –        –    8 %
+op                calls  NEFFs  compile   device     fallback    bytes  total ▾  share
+aten::addmm           2      1  50.0 ms  13.0 ms            –  2.00 kB  63.0 ms   32 %
+aten::_unique2        2      –        –        –  2 · 40.0 ms        –  40.0 ms   20 %
+aten::add.Tensor      1      1        –  7.00 ms            –        –  17.0 ms    8 %
 
 aten::_unique2 ran on the CPU 2×: the result's size depends on the data
 
@@ -162,7 +163,7 @@ def test_html_is_sound_self_contained_and_small(report: Report) -> None:
 def test_html_marks_fallbacks_and_labels_the_bar() -> None:
     html = report_html(recorded(), View())
     assert html.count('<tr class="nrn-cpu">') == 1
-    assert 'role="img" aria-label="compile 60.0 ms, 30 %; device 20.0 ms, 10 %; CPU fallback 40.0 ms, 20 %;' in html
+    assert 'role="img" aria-label="compile 50.0 ms, 25 %; load from disk 10.0 ms, 5 %; device 20.0 ms, 10 %;' in html
     assert "emulated, not Trainium" in html
 
 
@@ -215,11 +216,18 @@ def test_share_and_shorten() -> None:
 def test_status_in_text_and_html() -> None:
     info = DeviceInfo("emulator", "emulated trn2.48xlarge", "no Trainium here", 64, VERSIONS)
     cache = CacheState("/tmp/" + "deep/" * 40, 1, 5, 0, 0, 1)
-    found = Description(info, tuple(CoreMemory(0, 24 << 30, 0) for _ in range(64)), cache, frozenset())
+    found = Description(
+        info, tuple(CoreMemory(0, 24 << 30, index in (0, 2)) for index in range(64)), cache, frozenset()
+    )
     ignored = [IgnoredVariable("NEURON_<X>", "a" * 200, "here it is NEURON_Y")]
     lines = status_text(found, VERSIONS, ignored).splitlines()
     assert max(map(len, lines)) <= 100
-    assert "… 48 more cores" in " ".join(" ".join(lines).split()) or "48 more cores" in "\n".join(lines)
+    assert [line.split()[0] for line in lines if line.startswith("neuron:")] == [
+        "neuron:0",
+        "neuron:2",
+        "neuron:1,3-63",
+    ]
+    assert "unused, HBM 24 GiB each" in "\n".join(lines)
     html = status_html(found, VERSIONS, ignored)
     assert "NEURON_&lt;X&gt;" in html
     assert "here it is NEURON_Y" in html

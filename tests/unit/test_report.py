@@ -17,8 +17,8 @@ ENVIRONMENT = Environment("emulated trn2.3xlarge", True, versions={"torch": "2.1
 
 
 def parts(report: Report) -> dict[str, float]:
-    """The split in milliseconds."""
-    return {part.name: part.ns / MS for part in report.split.parts}
+    """The split in milliseconds; loading and starting the compiler only where they took time."""
+    return {part.name: part.ns / MS for part in report.split.parts if part.ns or part.name not in ("load", "startup")}
 
 
 def crafted(
@@ -30,7 +30,7 @@ def crafted(
     )
     copy_totals = tuple(CopyTotal(c.direction, 1, c.end_ns - c.start_ns, c.bytes) for c in copies)
     return Recording(
-        "", 0, wall_ms * MS, None, ENVIRONMENT, tuple(ops), copies, totals, copy_totals, compiles, (), 0, 0, 0
+        "", 0, wall_ms * MS, None, ENVIRONMENT, tuple(ops), copies, totals, copy_totals, compiles, (), (), 0, 0, 0
     )
 
 
@@ -61,6 +61,17 @@ def test_split_of_a_plain_program() -> None:
     assert parts(report) == {"compile": 40, "device": 10, "fallback": 7, "copies": 3, "rest": 40}
     assert report.split.wall_ns == report.recording.wall_ns
     assert not report.split.estimated
+
+
+def test_loading_and_starting_the_compiler_are_parts_of_their_own() -> None:
+    span, device = profiled(FakeDevice())
+    device.start_compiler(20)
+    device.run("aten::mm", load_ms=4, device_ms=1)
+    report = Report(span.finish())
+    assert parts(report) == {
+        "compile": 0, "load": 4, "startup": 20, "device": 1, "fallback": 0, "copies": 0, "rest": 0,
+    }  # fmt: skip
+    assert (report.summary.compile_s, report.summary.load_s, report.summary.startup_s) == (0, 0.004, 0.02)
 
 
 def test_host_work_belongs_to_the_rest() -> None:
@@ -108,7 +119,7 @@ def test_overflow_never_exceeds_the_wall() -> None:
     grown = Recording(
         "", 0, 100 * MS, None, ENVIRONMENT, tuple(kept), (),
         (OpTotal("aten::mm", "compiled", "k", 0, 9, 0, 900 * MS, 900 * MS, 0), OpTotal("x", "fallback", None, 0, 1, 0, 100 * MS, 0, 0)),
-        (), (), (), 0, 9, 0,
+        (), (), (), (), 0, 9, 0,
     )  # fmt: skip
     assert recording.wall_ns == grown.wall_ns
     assert parts(Report(grown)) == {"compile": 0, "device": 90, "fallback": 10, "copies": 0, "rest": 0}
@@ -136,7 +147,7 @@ def test_op_table() -> None:
     assert list(frame.index) == ["aten::mm", "aten::nonzero", "aten::resize_"]
     mm = frame.loc["aten::mm"]
     assert (mm.calls, mm.cold_calls, mm.neffs, mm.memory_hits, mm.disk_hits, mm.bytes) == (5, 2, 2, 3, 1, 50)
-    assert mm.compile_s == pytest.approx(0.044)
+    assert mm.compile_s == pytest.approx(0.040)
     assert (mm.trace_s, mm.lower_s, mm.xla_s, mm.load_s) == pytest.approx((0.010, 0.002, 0.028, 0.004))
     assert mm.device_ms == pytest.approx(119)
     assert mm.device_ms_median == pytest.approx(2), "cold calls stay out of the median"
@@ -188,7 +199,9 @@ def test_summary_is_a_record_and_a_mapping() -> None:
     assert summary.cores == (2, 3)
     assert summary["error"] == "ValueError"
     assert dict(summary) == summary.as_dict()
-    added = sum(summary[name] for name in ("compile_s", "device_s", "fallback_s", "copies_s", "rest_s"))
+    added = sum(
+        summary[name] for name in ("compile_s", "load_s", "startup_s", "device_s", "fallback_s", "copies_s", "rest_s")
+    )
     assert added == pytest.approx(summary.wall_s, abs=1e-12)
     with pytest.raises(KeyError):
         summary["label_"]
@@ -227,22 +240,33 @@ def test_view_refuses_nonsense(options: dict[str, object]) -> None:
 
 
 def test_view_refuses_unknown_options() -> None:
-    with pytest.raises(UsageProblem, match="no option is called 'tpo'; there are top, sort, min_ms"):
+    with pytest.raises(UsageProblem, match="no option is called 'tpo'; there are top, sort, min_ms, by"):
         View().changed(tpo=3)
 
 
 def test_budget_counts_only_what_went_over() -> None:
     span, device = profiled(FakeDevice())
-    device.run("aten::mm", compile_ms=(1, 1, 1), neff="a")
+    device.run("aten::mm", compile_ms=(1, 1, 1), neff="a", signature="aten::mm(float32[2, 2]) default=float32")
     device.run("aten::mm", load_ms=1, neff="b")
     device.fall_back("aten::nonzero", 2, "reason")
-    summary = Report(span.finish()).summary
-    assert Budget.parse("neffs=1, fallbacks=1,ms=9").exceeded(summary) == []
-    assert Budget.parse("neffs=0,ms=7.5,fallbacks=0").exceeded(summary) == [
-        "1 NEFF compiled, budget 0",
+    report = Report(span.finish())
+    assert Budget.parse("neffs=1, fallbacks=1,ms=9").exceeded(report) == []
+    assert Budget.parse("neffs=0,ms=7.5,fallbacks=0").exceeded(report) == [
+        "1 NEFF compiled, budget 0: aten::mm(float32[2, 2])",
         "8.0 ms, budget 7.5 ms",
-        "1 CPU fallback, budget 0",
+        "1 CPU fallback, budget 0: aten::nonzero 1×",
     ]
+
+
+def test_budget_names_the_first_culprits_and_their_lines() -> None:
+    span, device = profiled(FakeDevice())
+    for rows in (2, 3, 4, 5):
+        device.at(7).run("aten::mm", compile_ms=(1, 1, 1), neff=f"n{rows}", signature=f"aten::mm(float32[{rows}])")
+    (message,) = Budget.parse("neffs=0").exceeded(Report(span.finish()))
+    assert message == (
+        "4 NEFFs compiled, budget 0: aten::mm(float32[2]) at train.py line 7, "
+        "aten::mm(float32[3]) at train.py line 7, aten::mm(float32[4]) at train.py line 7 and 1 more"
+    )
 
 
 @pytest.mark.parametrize("text", ["", "neffs", "neffs=", "neffs=-1", "ms=nan", "cost=1", "neffs=0,"])

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from neuron_lab.emulator import _attach
+from neuron_lab.emulator.api.history import _dump_snapshot, _record_memory_history, _snapshot
 
 __all__ = [
+    "_dump_snapshot",
+    "_record_memory_history",
+    "_snapshot",
     "empty_cache",
     "max_memory_allocated",
     "max_memory_reserved",
+    "mem_get_info",
     "memory_allocated",
     "memory_reserved",
     "memory_stats",

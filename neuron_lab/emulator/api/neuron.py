@@ -10,6 +10,7 @@ import torch
 
 from neuron_lab.emulator import _attach
 from neuron_lab.emulator.api import memory
+from neuron_lab.emulator.api.compiled import get_dynamo_metrics, reset_dynamo_metrics
 from neuron_lab.emulator.api.memory import (
     empty_cache,
     max_memory_allocated,
@@ -49,6 +50,7 @@ __all__ = [
     "get_amp_supported_dtype",
     "get_device_name",
     "get_device_properties",
+    "get_dynamo_metrics",
     "get_rng_state",
     "get_rng_state_all",
     "init",
@@ -66,6 +68,7 @@ __all__ = [
     "memory_stats",
     "memory_summary",
     "reset_accumulated_memory_stats",
+    "reset_dynamo_metrics",
     "reset_peak_memory_stats",
     "seed",
     "seed_all",
@@ -77,7 +80,8 @@ __all__ = [
     "synchronize",
 ]
 
-_FORKED = "Cannot re-initialize Neuron runtime in forked subprocess. To use Neuron with multiprocessing, use the 'spawn' start method"
+# `import torch.neuron.memory` and `from torch.neuron import memory` ask for a package.
+__path__: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ def is_available() -> bool:
 
 def is_initialized() -> bool:
     """Whether the device has been started in this process."""
-    return _attach.is_started() and not _attach.is_forked()
+    return _attach.is_used() and not _attach.is_forked()
 
 
 def init() -> None:
@@ -105,9 +109,7 @@ def init() -> None:
 
 
 def _lazy_init() -> None:
-    if _attach.is_forked():
-        raise RuntimeError(_FORKED)
-    _attach.shim()
+    _attach.use()
 
 
 def _is_in_bad_fork() -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from neuron_lab import neff as neff_files
 from neuron_lab.emulator import _attach, dispatch, events
 
-__all__ = ["clear_op_tracking", "get_executed_ops", "get_fallback_ops"]
+__all__ = ["clear_op_tracking", "get_executed_ops", "get_fallback_ops", "is_neuron_runtime_initialized"]
 
 
 def get_executed_ops() -> list[str]:
@@ -22,6 +23,11 @@ def get_fallback_ops() -> list[str]:
 def clear_op_tracking() -> None:
     """Forget what ran."""
     _attach.shim().clear_op_calls()
+
+
+def is_neuron_runtime_initialized() -> bool:
+    """Whether the device has been started in this process."""
+    return _attach.is_started() and not _attach.is_forked()
 
 
 def _compiled() -> list[tuple[str, str, int]]:
@@ -94,3 +100,27 @@ def _clear_compilation_cache() -> None:
     """Forget every executable and delete the NEFF files of the cache directory."""
     _clear_compilation_memory_cache()
     dispatch.store().clear()
+
+
+def get_neff_info(cache_key: str) -> tuple[str, bytes]:
+    """(key of the file, the emulated NEFF's bytes) of an entry of `_get_compilation_cache_entries`.
+
+    Raises KeyError for a key that is not in memory, RuntimeError when the file is gone or was never written.
+    """
+    for entry in _get_compilation_cache_entries():
+        if cache_key in (entry["cache_key"], entry["neff"]):
+            return entry["neff"], get_neff_cache(entry["neff"])
+    raise KeyError(f"no emulated NEFF in memory has the cache key {cache_key!r}: _get_all_cache_keys() lists them")
+
+
+def get_neff_cache(persistent_key: str) -> bytes:
+    """The bytes of the emulated NEFF with this key in the cache directory. Raises RuntimeError when it is not there."""
+    root = dispatch.store().root
+    try:
+        if root is not None:
+            return neff_files.path_of(root, persistent_key).read_bytes()
+    except (OSError, ValueError) as error:
+        raise RuntimeError(
+            f"the emulated NEFF {persistent_key!r} is not in the cache directory {root}: {error}"
+        ) from error
+    raise RuntimeError("the NEFF cache is switched off by the environment: nothing is on disk")

@@ -105,8 +105,12 @@ PyObject* array_of(const Leaf& leaf, std::vector<PyObject*>& owned) {
     return array;
   }
   Block* block = block_of(*leaf.source);
-  TORCH_CHECK(block, "a neuron tensor of sizes ", leaf.source->sizes(), " has no memory: its storage was resized to 0, or it is a symbolic zero");
   char* data = static_cast<char*>(leaf.source->mutable_data_ptr());
+  TORCH_CHECK(data, "a neuron tensor of sizes ", leaf.source->sizes(), " has no memory: its storage was resized to 0, or it is a symbolic zero");
+  if (!block) {
+    owned.push_back(import_memory(data, leaf.dtype, leaf.shape));
+    return owned.back();
+  }
   const size_t offset = size_t(data - static_cast<char*>(block->data));
   for (const Import& import : block->imports)
     if (import.dtype == leaf.dtype && import.offset == offset &&

@@ -2,6 +2,9 @@
 // value. The indices are host memory here, so a look at them is cheap next to a launch.
 #include "dispatch.h"
 
+#include <ATen/MemoryOverlap.h>
+#include <c10/util/overflows.h>
+
 #include <algorithm>
 
 namespace neuron {
@@ -69,7 +72,101 @@ bool within(const IndexRule& rule, const c10::IValue* arguments) {
   return within(index.toTensor(), size, rule.negative, ignored);
 }
 
+// Memory that is written and read through different views. The CPU refuses most of it; what it allows it does right.
+bool overlaps(const Call& call, const OpInfo& info) {
+  if (!info.writes)
+    return false;
+  for (const Leaf& target : call.leaves) {
+    if (!target.original || !target.written || !on_device(*target.original))
+      continue;
+    for (const Leaf& other : call.leaves)
+      if (&other != &target && other.original && on_device(*other.original) && other.original->is_alias_of(*target.original)) {
+        const auto status = at::get_overlap_status(*other.original, *target.original);
+        if (status == at::MemOverlapStatus::Partial || status == at::MemOverlapStatus::TooHard)
+          return true;
+      }
+  }
+  return false;
+}
+
+template <class T>
+bool fits(const Leaf& number) {
+  if (number.dtype == at::kDouble)
+    return !c10::overflows<T>(*reinterpret_cast<const double*>(number.bits));
+  if (number.dtype == at::kLong)
+    return !c10::overflows<T>(*reinterpret_cast<const int64_t*>(number.bits));
+  return true;
+}
+
+bool fits(const Leaf& number, at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kByte:
+      return fits<uint8_t>(number);
+    case at::kChar:
+      return fits<int8_t>(number);
+    case at::kShort:
+      return fits<int16_t>(number);
+    case at::kInt:
+      return fits<int32_t>(number);
+    case at::kLong:
+      return fits<int64_t>(number);
+    case at::kHalf:
+      return fits<c10::Half>(number);
+    case at::kBFloat16:
+      return fits<c10::BFloat16>(number);
+    case at::kFloat:
+      return fits<float>(number);
+    default:
+      return true;
+  }
+}
+
+// A number that becomes an element must fit the first tensor's dtype: the CPU raises, an executable would wrap.
+bool numbers_fit(const Call& call) {
+  const Leaf* first = nullptr;
+  for (const Leaf& leaf : call.leaves) {
+    if (!first && leaf.source)
+      first = &leaf;
+    if (first && !leaf.source && !fits(leaf, first->dtype))
+      return false;
+  }
+  return true;
+}
+
+template <class T>
+bool has_zero(const at::Tensor& tensor) {
+  const auto* data = static_cast<const T*>(tensor.const_data_ptr());
+  return std::find(data, data + tensor.numel(), T(0)) != data + tensor.numel();
+}
+
+// Integers divided by zero raise on the CPU. Anything that is not plain is left to the CPU too.
+bool may_divide_by_zero(const Call& call) {
+  for (const Leaf& leaf : call.leaves)
+    if (!c10::isIntegralType(leaf.dtype, false))
+      return false;
+  const Leaf& divisor = call.leaves.back();
+  if (!divisor.source)
+    return divisor.dtype == at::kLong && *reinterpret_cast<const int64_t*>(divisor.bits) == 0;
+  const at::Tensor& tensor = *divisor.source;
+  if (!tensor.is_contiguous())
+    return true;
+  switch (tensor.scalar_type()) {
+    case at::kLong:
+      return has_zero<int64_t>(tensor);
+    case at::kInt:
+      return has_zero<int32_t>(tensor);
+    case at::kShort:
+      return has_zero<int16_t>(tensor);
+    default:
+      return has_zero<int8_t>(tensor);
+  }
+}
+
 } // namespace
+
+bool plain_enough(const OpInfo& info, const Call& call) {
+  return !overlaps(call, info) && (!info.number_is_element || numbers_fit(call)) && (!info.divides || !may_divide_by_zero(call));
+}
 
 bool indices_in_range(const OpInfo& info, const c10::IValue* arguments) {
   return std::all_of(info.index_rules.begin(), info.index_rules.end(), [&](const IndexRule& rule) { return within(rule, arguments); });

@@ -44,6 +44,8 @@ struct Block {
   PyObject* array_owner = nullptr; // an executable's result: the XLA array owns the memory. Strong, GIL to release.
   at::DataPtr host_owner; // memory taken over from a CPU result
   std::vector<Import> imports; // read and written with the GIL held
+  Block *older = nullptr, *newer = nullptr; // history.cpp's list of the living
+  std::shared_ptr<c10::GatheredContext> frames; // where it was taken, while that is recorded
 };
 
 struct CoreStats {
@@ -62,6 +64,10 @@ void set_current_core(c10::DeviceIndex core); // raises on a bad index
 void reset_accumulated(c10::DeviceIndex core);
 void reset_peak(c10::DeviceIndex core);
 
+// In a forked child of a process that used the device, every later use raises.
+void forbid_after_fork();
+void check_not_forked();
+
 // Count `nbytes` on `core`; raises torch.OutOfMemoryError past the limit. `release` undoes it.
 void charge(c10::DeviceIndex core, int64_t nbytes);
 void release(c10::DeviceIndex core, int64_t nbytes);
@@ -73,7 +79,8 @@ c10::Allocator* allocator();
 // A device DataPtr over memory that something else owns; charges the core.
 at::DataPtr adopt(std::unique_ptr<Block> block);
 at::Tensor tensor_over(at::DataPtr data, size_t nbytes, c10::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides);
-Block* block_of(const at::TensorBase& tensor); // nullptr for empty storages
+// nullptr for empty storages, and for memory that came in from outside (DLPack, from_blob).
+Block* block_of(const at::TensorBase& tensor);
 
 at::Tensor empty_strided_on(c10::DeviceIndex core, c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype);
 
@@ -83,6 +90,9 @@ at::Tensor host_alias(const at::Tensor& tensor);
 inline bool on_device(const at::TensorBase& tensor) {
   return tensor.defined() && tensor.device().type() == kDevice;
 }
+
+// Raise NotImplementedError: `op` was given or would give a tensor that is not dense.
+[[noreturn]] void refuse_layout(const std::string& op);
 
 // The CPU generator behind a device generator.
 at::Generator host_generator(const at::Generator& generator);

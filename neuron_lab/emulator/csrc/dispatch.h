@@ -27,6 +27,8 @@ struct OpInfo {
   std::vector<bool> written; // per argument: the op writes to this tensor
   bool takes_host_tensors = false; // e.g. index tensors may stay on the CPU
   bool skips_empty_inputs = false;
+  bool writes = false; // to any argument
+  bool number_is_element = false, divides = false;
   std::vector<IndexRule> index_rules;
   int64_t calls = 0, fallback_calls = 0; // since clear_op_tracking
 };
@@ -38,7 +40,7 @@ struct Leaf {
   at::ScalarType dtype = at::kFloat;
   Shape shape; // of the buffer, slowest dimension first
   Shape layout; // logical dimensions in buffer order; unused when contiguous
-  bool contiguous = true, wrapped = false, number = false;
+  bool contiguous = true, wrapped = false, number = false, written = false;
   alignas(16) char bits[16] = {}; // the value of a number
 };
 
@@ -76,6 +78,17 @@ struct Plan {
   int64_t result_bytes = 0, hits = 0;
 };
 
+// A graph compiled as one executable. It lives as long as the process: a recording session may point at it.
+struct Graph {
+  OpInfo info; // its name stands where an op's would
+  std::unique_ptr<Plan> plan;
+  std::vector<Leaf> inputs; // the layout each input was compiled for
+};
+std::vector<c10::IValue> run_graph(Graph& graph, const std::vector<at::Tensor>& inputs);
+
+// Run an executable and push what it returns. Gives the nanoseconds spent inside it when `timed`.
+int64_t launch(const Plan& plan, const Call& call, torch::jit::Stack* stack, size_t arity, bool timed);
+
 OpInfo& info_of(const c10::OperatorHandle& op);
 std::vector<OpInfo*> known_ops();
 void run(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack);
@@ -89,6 +102,9 @@ void describe(const c10::OperatorHandle& op, const OpInfo& info, const torch::ji
 // The layout of a tensor's buffer; false when it has gaps or overlaps, `layout` and `shape` then name the dense copy to make.
 bool buffer_layout(const at::Tensor& tensor, Leaf& leaf);
 
+// Whether the values of this call are such that the executable gives what the CPU gives: no overlap of what is written and read,
+// numbers that fit, no integer division by zero.
+bool plain_enough(const OpInfo& info, const Call& call);
 bool indices_in_range(const OpInfo& info, const c10::IValue* arguments);
 
 // The XLA array over a leaf's memory. Borrowed from its block or the number cache, or new and then put into `owned`.
@@ -109,8 +125,7 @@ struct Callbacks {
 extern Callbacks g_callbacks;
 void clear_plans();
 int64_t launches_of_cleared_plans(); // warm ones
-const std::unordered_map<std::string, Plan*>& plans();
-void forbid_after_fork();
+std::vector<const Plan*> plans(); // of ops and of graphs
 
 [[noreturn]] void throw_python_error();
 

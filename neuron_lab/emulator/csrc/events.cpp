@@ -63,11 +63,13 @@ void push_into(Session& session, OpEvent event) {
 }
 
 void push(const OpEvent& event) {
+  profile(event);
   for (auto& session : g_open)
     push_into(*session, event);
 }
 
 void push(const CopyEvent& event) {
+  profile(event);
   PyGILState_STATE gil = PyGILState_Ensure();
   for (auto& session : g_open) {
     CopyEvent mine = event;

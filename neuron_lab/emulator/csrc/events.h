@@ -75,6 +75,9 @@ void close_session(const std::shared_ptr<Session>& session);
 void push(const OpEvent& event);
 void push_into(Session& session, OpEvent event);
 void push(const CopyEvent& event);
+// For torch.profiler: returns at once while none is open. Called with what is pushed, in the thread that did it.
+void profile(const OpEvent& event);
+void profile(const CopyEvent& event);
 void count_sync(); // a device -> host read that the program waited for; always counted
 
 } // namespace neuron

@@ -17,7 +17,7 @@ struct Aliased {
 
 class HostCall {
  public:
-  explicit HostCall(c10::DeviceIndex core) : core_(core) {}
+  HostCall(const c10::OperatorHandle& op, c10::DeviceIndex core) : op_(op), core_(core) {}
 
   c10::IValue to_host(const c10::IValue& v) {
     if (v.isTensor())
@@ -91,6 +91,8 @@ class HostCall {
   at::Tensor to_device(const at::Tensor& tensor) {
     if (!tensor.defined() || tensor.device().type() != c10::DeviceType::CPU)
       return tensor;
+    if (tensor.layout() != at::kStrided || tensor.is_quantized() || tensor.unsafeGetTensorImpl()->is_nested())
+      refuse_layout(toString(op_.operator_name()));
     for (Aliased& a : aliased_)
       if (a.host.is_same(tensor))
         return a.device;
@@ -138,6 +140,7 @@ class HostCall {
     return block;
   }
 
+  const c10::OperatorHandle& op_;
   c10::DeviceIndex core_;
   std::deque<Aliased> aliased_;
   std::vector<std::pair<Storage, Storage>> adopted_;
@@ -146,7 +149,7 @@ class HostCall {
 } // namespace
 
 void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack, c10::DeviceIndex core) {
-  HostCall call(core);
+  HostCall call(op, core);
   const size_t count = op.schema().arguments().size();
   for (size_t i = stack->size() - count; i < stack->size(); ++i)
     (*stack)[i] = call.to_host((*stack)[i]);

@@ -1,6 +1,7 @@
 // HBM accounting, the device allocator and the tensors built over its memory.
 #include "device.h"
 #include "events.h"
+#include "history.h"
 
 #include <ATen/EmptyTensor.h>
 #include <c10/core/CachingDeviceAllocator.h>
@@ -41,12 +42,24 @@ void drop_references(Block& block) {
   PyGILState_Release(gil);
 }
 
+void report(const Block& block, int64_t change) {
+  const auto used = size_t(core_stats(block.core).current.load());
+  c10::reportMemoryUsageToProfiler(block.data, change, used, used, c10::Device(kDevice, block.core));
+}
+
+void begin_life(Block& block) {
+  remember(block);
+  report(block, int64_t(block.nbytes));
+}
+
 void delete_block(void* context) {
   std::unique_ptr<Block> block(static_cast<Block*>(context));
+  forget(*block);
   drop_references(*block);
   if (!block->array_owner && !block->host_owner)
     std::free(block->data);
   release(block->core, int64_t(block->nbytes));
+  report(*block, -int64_t(block->nbytes));
 }
 
 struct HbmAllocator final : c10::DeviceAllocator {
@@ -65,6 +78,7 @@ struct HbmAllocator final : c10::DeviceAllocator {
     }
     block->nbytes = nbytes;
     block->core = core;
+    begin_life(*block);
     void* data = block->data;
     return {data, block.release(), &delete_block, device};
   }
@@ -136,12 +150,27 @@ void reset_peak(c10::DeviceIndex core) {
   s.peak_blocks = s.live_blocks.load();
 }
 
+namespace {
+bool g_forked = false;
+} // namespace
+
+void forbid_after_fork() {
+  g_forked = true;
+}
+
+void check_not_forked() {
+  TORCH_CHECK(
+      !g_forked, "Cannot re-initialize Neuron runtime in forked subprocess. To use Neuron with multiprocessing, use the 'spawn' start method");
+}
+
 void check_room(c10::DeviceIndex core, int64_t nbytes) {
   CoreStats& s = core_stats(core);
   const int64_t used = s.current, limit = g_limit;
   if (used + nbytes <= limit)
     return;
   s.ooms++;
+  remember_oom(core, nbytes);
+  c10::reportOutOfMemoryToProfiler(nbytes, size_t(used), size_t(used), c10::Device(kDevice, core));
   TORCH_CHECK_WITH(
       OutOfMemoryError, false, "NRT allocation failed for size ", nbytes, " (OOM): neuron:", int(core), " has ", gib(used), " (", used,
       " bytes) of its ", gib(limit), " HBM limit (", limit, " bytes) in use and ", nbytes, " more were asked for. Delete tensors that are no longer needed, "
@@ -149,6 +178,7 @@ void check_room(c10::DeviceIndex core, int64_t nbytes) {
 }
 
 void charge(c10::DeviceIndex core, int64_t nbytes) {
+  check_not_forked();
   check_room(core, nbytes);
   CoreStats& s = core_stats(core);
   raise_peak(s.peak, s.current += nbytes);
@@ -171,6 +201,7 @@ c10::Allocator* allocator() {
 
 at::DataPtr adopt(std::unique_ptr<Block> block) {
   charge(block->core, int64_t(block->nbytes));
+  begin_life(*block);
   const c10::Device device(kDevice, block->core);
   void* data = block->data;
   return {data, block.release(), &delete_block, device};
@@ -185,7 +216,8 @@ at::Tensor tensor_over(at::DataPtr data, size_t nbytes, c10::ScalarType dtype, c
 }
 
 Block* block_of(const at::TensorBase& tensor) {
-  return static_cast<Block*>(tensor.storage().data_ptr().get_context());
+  const at::DataPtr& data = tensor.storage().data_ptr();
+  return data.get_deleter() == &delete_block ? static_cast<Block*>(data.get_context()) : nullptr;
 }
 
 at::Tensor empty_strided_on(c10::DeviceIndex core, c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype) {

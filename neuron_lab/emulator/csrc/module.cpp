@@ -10,6 +10,10 @@ namespace neuron {
 
 void register_device();
 void register_ops();
+void bind_graphs(py::module_& m);
+void register_profiler();
+void record_history(size_t capacity, bool frames_of_blocks, bool frames_of_entries, bool clear);
+py::tuple history_snapshot();
 
 namespace {
 
@@ -77,7 +81,7 @@ py::dict drain(const Session& session) {
 
 py::list plan_entries() {
   py::list out;
-  for (auto& [key, plan] : plans())
+  for (const Plan* plan : plans())
     out.append(py::make_tuple(plan->op->name, kind_name(plan->kind), plan->neff, plan->hits, plan->reason));
   return out;
 }
@@ -99,11 +103,13 @@ PYBIND11_MODULE(NEURON_LAB_MODULE, m) {
     set_hbm_limit(hbm_bytes);
     register_device();
     register_ops();
+    register_profiler();
   });
   m.def("set_callbacks", [](py::object describe_op, py::object make_plan) {
     g_callbacks.describe_op = keep(std::move(describe_op));
     g_callbacks.make_plan = keep(std::move(make_plan));
   });
+  bind_graphs(m);
   m.def("set_is_user_file", [](py::object answer) { g_is_user_file = keep(std::move(answer)); });
   m.def("set_runtime", [](py::object import_dlpack, py::object device) {
     g_callbacks.import_dlpack = keep(std::move(import_dlpack));
@@ -117,6 +123,8 @@ PYBIND11_MODULE(NEURON_LAB_MODULE, m) {
   m.def("memory", &memory);
   m.def("reset_peak", &reset_peak);
   m.def("reset_accumulated", &reset_accumulated);
+  m.def("record_history", &record_history);
+  m.def("history_snapshot", &history_snapshot);
   m.def("open_session", &open_session);
   m.def("close_session", &close_session);
   m.def("drain", &drain);

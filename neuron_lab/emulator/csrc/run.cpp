@@ -21,8 +21,8 @@ namespace {
 
 std::unordered_map<const c10::FunctionSchema*, std::unique_ptr<OpInfo>> g_ops;
 std::unordered_map<std::string, Plan*> g_plans;
-bool g_forked = false;
 int64_t g_cleared_hits = 0;
+std::vector<const Graph*> g_graphs;
 
 py::object dtype_object(at::ScalarType dtype) {
   return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(torch::getTHPDtype(dtype)));
@@ -191,7 +191,8 @@ c10::IValue build(const Return& entry, const std::vector<at::Tensor>& results, c
   return {};
 }
 
-// Run an executable. Returns the nanoseconds spent inside it when `timed`.
+} // namespace
+
 int64_t launch(const Plan& plan, const Call& call, torch::jit::Stack* stack, size_t arity, bool timed) {
   if (plan.result_bytes + core_stats(call.core).current > hbm_limit())
     check_room(call.core, plan.result_bytes);
@@ -238,6 +239,8 @@ int64_t launch(const Plan& plan, const Call& call, torch::jit::Stack* stack, siz
   return spent;
 }
 
+namespace {
+
 struct Gil {
   PyGILState_STATE state = PyGILState_Ensure();
   ~Gil() {
@@ -257,9 +260,52 @@ Kind host_kind(const OpInfo& info, const Call& call) {
 
 } // namespace
 
+// (dtype, sizes, layout or None) of every input, and the answer of dispatch.py as for an op.
+Graph* make_graph(const std::string& name, const py::list& inputs, const py::tuple& answer) {
+  auto* graph = new Graph;
+  graph->info.name = name;
+  for (py::handle item : inputs) {
+    auto entry = py::cast<py::tuple>(item);
+    Leaf leaf;
+    leaf.dtype = reinterpret_cast<THPDtype*>(py::object(entry[0]).ptr())->scalar_type;
+    const auto sizes = py::cast<std::vector<int64_t>>(entry[1]);
+    leaf.contiguous = entry[2].is_none();
+    if (leaf.contiguous) {
+      leaf.shape.assign(sizes.begin(), sizes.end());
+    } else {
+      for (int64_t d : py::cast<std::vector<int64_t>>(entry[2])) {
+        leaf.layout.push_back(d);
+        leaf.shape.push_back(sizes[size_t(d)]);
+      }
+    }
+    graph->inputs.push_back(std::move(leaf));
+  }
+  graph->plan = parse_plan(graph->info, answer);
+  g_graphs.push_back(graph);
+  return graph;
+}
+
+py::list call_graph(Graph& graph, const std::vector<at::Tensor>& inputs) {
+  py::list out;
+  for (c10::IValue& value : run_graph(graph, inputs)) {
+    if (value.isTensor() && !value.toTensor().defined())
+      out.append(py::none());
+    else if (value.isTensor())
+      out.append(value.toTensor());
+    else
+      out.append(value.toInt());
+  }
+  return out;
+}
+
+void bind_graphs(py::module_& m) {
+  py::class_<Graph, std::unique_ptr<Graph, py::nodelete>>(m, "Graph");
+  m.def("make_graph", &make_graph, py::return_value_policy::reference);
+  m.def("call_graph", &call_graph);
+}
+
 void run_shown_as(const c10::OperatorHandle& op, OpInfo& shown, torch::jit::Stack* stack) {
-  TORCH_CHECK(
-      !g_forked, "Cannot re-initialize Neuron runtime in forked subprocess. To use Neuron with multiprocessing, use the 'spawn' start method");
+  check_not_forked();
   Gil gil;
   OpInfo& info = info_of(op);
   const bool timed = recording();
@@ -273,7 +319,7 @@ void run_shown_as(const c10::OperatorHandle& op, OpInfo& shown, torch::jit::Stac
   std::unique_ptr<Plan> once; // a plan that is not remembered: the cause was transient
   event.kind = host_kind(info, call);
   // The CPU's kernel raises the CPU's error.
-  if (event.kind == Kind::compiled && !indices_in_range(info, stack->data() + stack->size() - arity))
+  if (event.kind == Kind::compiled && !(plain_enough(info, call) && indices_in_range(info, stack->data() + stack->size() - arity)))
     event.kind = Kind::fallback;
   if (event.kind == Kind::compiled) {
     auto found = g_plans.find(call.key);
@@ -285,8 +331,12 @@ void run_shown_as(const c10::OperatorHandle& op, OpInfo& shown, torch::jit::Stac
       bool keep = false;
       once = make_plan(op, info, call, *stack, keep);
       plan = once.get();
-      if (keep)
-        g_plans[call.key] = once.release();
+      if (keep) { // another thread may have planned the same call meanwhile
+        auto [entry, added] = g_plans.emplace(call.key, once.get());
+        plan = entry->second;
+        if (added)
+          once.release();
+      }
     }
     event.kind = plan->kind;
   }
@@ -342,6 +392,7 @@ OpInfo& info_of(const c10::OperatorHandle& op) {
   info->name = name.name + "." + (name.overload_name.empty() ? "default" : name.overload_name);
   for (const c10::Argument& argument : op.schema().arguments())
     info->written.push_back(argument.alias_info() && argument.alias_info()->isWrite());
+  info->writes = std::find(info->written.begin(), info->written.end(), true) != info->written.end();
   try {
     py::tuple answer = py::reinterpret_borrow<py::object>(g_callbacks.describe_op)(name.name, name.overload_name);
     info->route = Route(py::cast<int>(answer[0]));
@@ -352,12 +403,15 @@ OpInfo& info_of(const c10::OperatorHandle& op) {
     info->name = py::cast<std::string>(answer[5]);
     for (const auto& rule : py::cast<std::vector<std::tuple<int, int, int, int, int, int, bool, bool>>>(answer[6]))
       info->index_rules.push_back(std::make_from_tuple<IndexRule>(rule));
+    info->number_is_element = py::cast<bool>(answer[7]);
+    info->divides = py::cast<bool>(answer[8]);
   } catch (py::error_already_set& error) {
     error.restore();
     throw_python_error();
   }
   TORCH_INTERNAL_ASSERT(info->lifted.size() == info->written.size());
-  slot = std::move(info);
+  if (!slot) // the callback let go of the GIL: another thread may have met the op meanwhile
+    slot = std::move(info);
   return *slot;
 }
 
@@ -369,8 +423,13 @@ std::vector<OpInfo*> known_ops() {
   return out;
 }
 
-const std::unordered_map<std::string, Plan*>& plans() {
-  return g_plans;
+std::vector<const Plan*> plans() {
+  std::vector<const Plan*> out;
+  for (auto& entry : g_plans)
+    out.push_back(entry.second);
+  for (const Graph* graph : g_graphs)
+    out.push_back(graph->plan.get());
+  return out;
 }
 
 // Plans are kept alive: a recording session may still point at them. Their executables go.
@@ -385,10 +444,6 @@ void clear_plans() {
 
 int64_t launches_of_cleared_plans() {
   return g_cleared_hits;
-}
-
-void forbid_after_fork() {
-  g_forked = true;
 }
 
 void throw_python_error() {

@@ -70,6 +70,7 @@ struct Describer {
     Leaf& leaf = call.leaves.emplace_back();
     leaf.original = leaf.source = &tensor;
     leaf.dtype = tensor.scalar_type();
+    leaf.written = written;
     if (tensor.numel() == 0)
       call.any_empty = call.any_empty || !written;
     else

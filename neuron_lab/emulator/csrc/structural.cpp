@@ -87,17 +87,22 @@ at::Tensor efficient_zero(
       dtype.value_or(c10::get_default_dtype_as_scalartype()), std::nullopt));
 }
 
+// As on the CPU, a geometry that reaches past the storage makes it larger.
+void grow_storage(const at::Tensor& self) {
+  if (self.numel() == 0)
+    return;
+  const size_t needed = at::detail::computeStorageNbytes(self.sizes(), self.strides(), self.element_size(), self.storage_offset());
+  if (needed > self.storage().nbytes())
+    at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(self.storage(), needed);
+}
+
 const at::Tensor& resize(const at::Tensor& self, IntArrayRef size, std::optional<at::MemoryFormat> format) {
   OnDevice guard(self.device());
   auto* impl = self.unsafeGetTensorImpl();
   impl->set_sizes_contiguous(size);
   if (format && *format != at::MemoryFormat::Preserve)
     impl->empty_tensor_restride(*format);
-  const size_t needed = self.numel() == 0
-      ? 0
-      : at::detail::computeStorageNbytes(self.sizes(), self.strides(), self.element_size(), self.storage_offset());
-  if (needed > self.storage().nbytes())
-    at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(self.storage(), needed);
+  grow_storage(self);
   return self;
 }
 
@@ -110,6 +115,7 @@ at::Tensor& set_storage(at::Tensor& self, at::Storage source, int64_t offset, In
     impl->set_sizes_and_strides(size, stride);
   else
     impl->set_sizes_contiguous(size);
+  grow_storage(self);
   return self;
 }
 
@@ -129,10 +135,8 @@ at::Tensor& set_empty(at::Tensor& self) {
 }
 
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool) {
-  if (dst.numel() == 0)
-    return dst;
   // A change of dtype on the device is computing, not moving: it goes down the compiled road.
-  if (on_device(self) && on_device(dst) && self.dtype() != dst.dtype()) {
+  if (on_device(self) && on_device(dst) && self.dtype() != dst.dtype() && dst.numel() != 0) {
     at::Tensor cast = at::_ops::_to_copy::call(
         self, dst.scalar_type(), std::nullopt, std::nullopt, std::nullopt, false, std::nullopt);
     transfer(cast, dst);
@@ -202,8 +206,10 @@ void transfer(const at::Tensor& src, const at::Tensor& dst) {
     count_sync();
   const bool timed = recording();
   const int64_t start = timed ? now_ns() : 0;
-  at::Tensor target = to ? host_alias(dst) : dst;
-  at::_ops::copy_::call(target, from ? host_alias(src) : src, false);
+  at::Tensor target = to ? host_alias(dst) : dst, source = from ? host_alias(src) : src;
+  if (from && to && src.is_alias_of(dst)) // so that the CPU's check for overlap sees one storage
+    source.unsafeGetTensorImpl()->set_storage_keep_dtype(target.storage());
+  at::_ops::copy_::call(target, source, false);
   if (timed)
     push(CopyEvent{direction, int8_t(to ? dst.get_device() : src.get_device()), start, now_ns(), int64_t(dst.nbytes())});
 }

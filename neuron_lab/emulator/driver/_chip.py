@@ -30,29 +30,43 @@ def chip() -> Chip:
 
 
 def visible_cores(chip: Chip, environ: Mapping[str, str] = os.environ) -> int:
-    """How many cores this process sees: NEURON_RT_VISIBLE_CORES wins over NEURON_RT_NUM_CORES, as in the Neuron runtime.
+    """How many cores this process sees: a launcher's LOCAL_WORLD_SIZE, as in TorchNeuron; else, as in the Neuron runtime,
+    NEURON_RT_VISIBLE_CORES, which wins over NEURON_RT_NUM_CORES.
 
-    Raises UsageProblem for a list the runtime would refuse.
+    Raises UsageProblem for what the runtime would refuse.
     """
+    processes = environ.get("LOCAL_WORLD_SIZE")
+    if processes:
+        return _count("LOCAL_WORLD_SIZE", processes, chip)
     visible = environ.get("NEURON_RT_VISIBLE_CORES")
     if visible:
         return len(_core_list(visible, chip.cores))
     number = environ.get("NEURON_RT_NUM_CORES")
     if not number:
         return chip.cores
-    if not number.isdigit() or not 0 < int(number) <= chip.cores:
-        raise UsageProblem(f"NEURON_RT_NUM_CORES={number!r}: the emulated {chip.instance} has 1 to {chip.cores} cores")
-    return int(number)
+    return _count("NEURON_RT_NUM_CORES", number, chip)
+
+
+def _count(variable: str, text: str, chip: Chip) -> int:
+    if not _is_number(text) or not 0 < int(text) <= chip.cores:
+        raise UsageProblem(f"{variable}={text!r}: the emulated {chip.instance} has 1 to {chip.cores} cores")
+    return int(text)
 
 
 def _core_list(text: str, count: int) -> set[int]:
     """ "0-3" or "0,2" as a set of core numbers."""
     cores: set[int] = set()
     for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        if not first.isdigit() or not (last or first).isdigit():
+        first, dash, last = (piece.strip() for piece in part.partition("-"))
+        last = last if dash else first
+        if not (_is_number(first) and _is_number(last)) or int(first) > int(last):
             raise UsageProblem(f"NEURON_RT_VISIBLE_CORES={text!r} is not a list of cores such as 0-3 or 0,2")
-        cores.update(range(int(first), int(last or first) + 1))
-    if not cores or max(cores) >= count:
-        raise UsageProblem(f"NEURON_RT_VISIBLE_CORES={text!r}: the emulated chip has cores 0 to {count - 1}")
+        if int(last) >= count:
+            raise UsageProblem(f"NEURON_RT_VISIBLE_CORES={text!r}: the emulated chip has cores 0 to {count - 1}")
+        cores.update(range(int(first), int(last) + 1))
     return cores
+
+
+def _is_number(text: str) -> bool:
+    # str.isdigit alone takes digits that int refuses.
+    return text.isascii() and text.isdigit()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ._layout import result_shape
+from ._graph import UnlowerableNode, lower_graph
+from ._layout import leaf_of, result_shape
 from ._lower import lifts_numbers, lower, start
 from ._records import ExecPlan, Leaf, LeafRef, Lowered, OpCall, Output, Unlowerable
 
@@ -14,8 +15,11 @@ __all__ = [
     "OpCall",
     "Output",
     "Unlowerable",
+    "UnlowerableNode",
+    "leaf_of",
     "lifts_numbers",
     "lower",
+    "lower_graph",
     "result_shape",
     "start",
 ]

@@ -21,6 +21,8 @@ _SUPPORTED = frozenset(
         torch.float16,
         torch.float32,
         torch.float64,
+        torch.complex64,
+        torch.complex128,
     }
 )
 
@@ -37,6 +39,14 @@ _FLOATS_ONLY = frozenset(
     """.split()
 )
 """Names without overload; ``self`` must be a float."""
+
+_COMPLEX_TOO = frozenset(
+    """
+    lerp _foreach_lerp silu std var var_mean std_mean linalg_vector_norm dist addcdiv _foreach_addcdiv sigmoid_backward
+    tanh_backward
+    """.split()
+)
+"""Of these, the ones that take complex numbers as well."""
 
 _NO_BOOLEANS = frozenset(
     """
@@ -60,7 +70,8 @@ def refuse_dtypes(op: OpOverload, leaves: Sequence[Leaf]) -> None:
     name = op._schema.name.partition("::")[2]
     name = name if name.startswith("__") else name.rstrip("_")
     first = tensors[0].dtype
-    if name in _FLOATS_ONLY and not first.is_floating_point:
+    takes_complex = first.is_complex and name in _COMPLEX_TOO
+    if name in _FLOATS_ONLY and not first.is_floating_point and not takes_complex:
         raise Unlowerable(f"takes floats, not {_name(first)}")
     if name in _NO_BOOLEANS and first == torch.bool:
         raise Unlowerable("does not take booleans")

@@ -80,3 +80,16 @@ def result_shape(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...
     order = physical_order(sizes, strides)
     assert order is not None, f"strides {strides} of sizes {sizes} are not dense"
     return tuple(sizes[dim] for dim in order)
+
+
+def leaf_of(dtype: torch.dtype, sizes: tuple[int, ...], strides: tuple[int, ...]) -> Leaf:
+    """The leaf for a tensor of this geometry; one with gaps or overlaps counts as contiguous, for it will be copied."""
+    if is_contiguous(sizes, strides):
+        return Leaf(dtype, sizes, contiguous_strides(sizes), None)
+    order = sorted((d for d, size in enumerate(sizes) if size != 1 and strides[d] != 0), key=lambda d: (-strides[d], d))
+    step = 1
+    for dim in reversed(order):
+        if strides[dim] != step:
+            return Leaf(dtype, sizes, contiguous_strides(sizes), None)
+        step *= sizes[dim]
+    return Leaf(dtype, sizes, strides, tuple(order))

@@ -63,6 +63,6 @@ def start() -> None:
 @functools.cache
 def lifts_numbers(op: OpOverload) -> tuple[bool, ...]:
     """For each schema argument of ``op``: whether its number is lifted to an input, else it is static."""
-    form = functional_form(op)
-    names = LIFTED.get(form.functional, frozenset()) if form else frozenset()
+    form = None if op in LIFTED else functional_form(op)
+    names = LIFTED.get(form.functional if form else op, frozenset())
     return tuple(argument.name in names for argument in op._schema.arguments)

@@ -9,6 +9,7 @@ import torch
 from torch import fx
 
 from ._records import Unlowerable
+from ._stitch import has_islands, stitched
 
 _TORCH_PIPELINE = (
     "builtin.module(func.func(torch-match-quantized-custom-ops),"
@@ -47,6 +48,13 @@ def toolchain() -> _Toolchain:
 
 def to_stablehlo(graph: fx.Graph) -> str:
     """StableHLO text of ``graph``. Raises Unlowerable with the compiler's message."""
+    if has_islands(graph):
+        return _checked(stitched(graph, _part))
+    return _checked(str(_module(graph, "main")))
+
+
+def _module(graph: fx.Graph, name: str) -> Any:
+    """The lowered MLIR module of a graph without islands."""
     from torch_mlir.extras.fx_importer import FxImporter
 
     _check_dtypes(graph)
@@ -54,16 +62,28 @@ def to_stablehlo(graph: fx.Graph) -> str:
     tools.errors.clear()
     try:
         importer = FxImporter(context=tools.context)
-        importer.import_stateless_graph(graph, func_name="main")
-        module = importer.module
+        importer.import_stateless_graph(graph, func_name=name)
         with tools.context:
             for pipeline in tools.pipelines:
-                pipeline.run(module.operation)
+                pipeline.run(importer.module.operation)
     except Exception as error:
         raise Unlowerable(_reason(tools.errors, error)) from error
     if tools.errors:
         raise Unlowerable(_reason(tools.errors, None))
-    text = str(module).replace("is_stable = false", "is_stable = true")  # every sort of PyTorch's CPU is stable
+    return importer.module
+
+
+def _part(graph: fx.Graph, name: str) -> tuple[str, list[str], list[str]]:
+    """One function of a stitched module: its text, argument types and result types."""
+    module = _module(graph, name)  # owns the function
+    (function,) = module.body.operations
+    kind = function.type
+    text = str(function).replace(f"func.func @{name}", f"func.func private @{name}", 1)
+    return text, [str(t) for t in kind.inputs], [str(t) for t in kind.results]
+
+
+def _checked(text: str) -> str:
+    text = text.replace("is_stable = false", "is_stable = true")  # every sort of PyTorch's CPU is stable
     for token, why in _REJECTED.items():
         if token in text:
             raise Unlowerable(f"torch-mlir leaves {why}")

@@ -6,7 +6,7 @@ A small replacement for ``make_fx``: same graphs, about a tenth of its time, and
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -15,9 +15,10 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ._island import Shaped, empty_constant, island, loop, template
 from ._native import is_native, takes_bytes
 from ._records import Unlowerable
-from ._registry import DECOMPOSITIONS
+from ._registry import COMPLEX, DECOMPOSITIONS
 from ._schema import bind, functional_form
 
 aten = torch.ops.aten
@@ -38,6 +39,10 @@ IDENTITIES = frozenset(
 """Ops that only give a new tensor with the same values: no node is needed."""
 
 
+Template = tuple[fx.Graph, list[Shaped]]
+"""A graph that is called several times, and its results."""
+
+
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Active between the op and the fake tensor mode; ``graph`` grows with every op that is kept."""
 
@@ -50,6 +55,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._alive: list[Tensor] = []
         self._storages: dict[int, set[int]] = {}
         self._depth = 0
+        self._passing = False
+        self._templates: dict[Any, Template] = {}
         self._copies: set[int] = set()
         """Results of rewritten view ops: writing to them would be lost."""
 
@@ -66,18 +73,20 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func.namespace == "prim":
+        if self._passing or func.namespace == "prim":
             return func(*args, **kwargs)
         if func in IDENTITIES:
             return self._identity(func, args, kwargs)
-        own = DECOMPOSITIONS.get(func)
+        is_complex = any(tensor.dtype.is_complex for tensor in flatten_tensors([*args, *kwargs.values()]))
+        own = COMPLEX.get(func) if is_complex else None
+        own = own or DECOMPOSITIONS.get(func)
         if own is not None:
             result = self._rewrite(own, args, kwargs)
             if result is not NotImplemented:
                 if isinstance(result, Tensor) and func._schema.returns[0].alias_info is not None:
                     self._copies.add(id(result))
                 return result
-        if is_native(func):
+        if is_native(func) and not is_complex:
             return self._keep(func, args, kwargs)
         if func._schema.is_mutable:
             return self._mutate(func, args, kwargs)
@@ -123,6 +132,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not takes_bytes(func) and any(t.dtype == torch.uint8 for t in flatten_tensors(args)):
             raise Unlowerable(f"no lowering for {func._schema.name} of uint8")
         result = func(*args, **kwargs)
+        if isinstance(result, Tensor) and result.numel() == 0:
+            return self.island(f"%r0 = {empty_constant(result)}", [], [(tuple(result.shape), result.dtype)])[0]
         node = self.graph.call_function(func, self._to_nodes(args), self._to_nodes(kwargs))
         if isinstance(result, Tensor):
             self._bind(result, node)
@@ -132,6 +143,56 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     self._bind(item, self.graph.call_function(operator.getitem, (node, index)))
         node.meta["val"] = result
         return result
+
+    def island(self, body: str, inputs: list[Tensor], outputs: Sequence[Shaped]) -> list[Tensor]:
+        """Keep hand-written StableHLO as one node."""
+        node = self.graph.call_function(island, (body, [self.node(tensor) for tensor in inputs]))
+        return self._results(node, outputs)
+
+    def _results(self, node: fx.Node, outputs: Sequence[Shaped]) -> list[Tensor]:
+        self._passing = True
+        try:
+            results = [torch.empty(list(sizes), dtype=dtype) for sizes, dtype in outputs]
+        finally:
+            self._passing = False
+        for index, result in enumerate(results):
+            self._bind(result, self.graph.call_function(operator.getitem, (node, index)))
+        node.meta["val"] = results
+        self.rewritten = True
+        return results
+
+    def call_template(self, function: Callable[..., list[Tensor]], arguments: list[Tensor | None]) -> list[Tensor]:
+        """``function`` of these arguments, as the call of a graph that all calls with the same shapes share."""
+        key = (function, *(None if t is None else (t.dtype, tuple(t.shape), t.stride()) for t in arguments))
+        if key not in self._templates:
+            self._templates[key] = self._new_template(function, arguments)
+        graph, outputs = self._templates[key]
+        node = self.graph.call_function(template, (graph, [self.node(t) for t in arguments if t is not None]))  # type: ignore[arg-type]
+        return self._results(node, outputs)
+
+    def call_loop(self, function: Callable[..., list[Tensor]], count: Tensor, state: list[Tensor]) -> list[Tensor]:
+        """``function`` again and again: see ``repeat``."""
+        graph, outputs = self._new_template(function, [count, *state])
+        shapes = [(tuple(tensor.shape), tensor.dtype) for tensor in state]
+        assert outputs == shapes, f"a loop turns {shapes} into {outputs}"
+        node = self.graph.call_function(loop, (graph, [self.node(tensor) for tensor in (count, *state)]))  # type: ignore[arg-type]
+        return self._results(node, outputs)
+
+    def _new_template(self, function: Callable[..., list[Tensor]], arguments: list[Tensor | None]) -> Template:
+        inner = Recorder(self._table)
+        self._passing = True
+        try:
+            inputs = [None if t is None else torch.empty_strided(t.shape, t.stride(), dtype=t.dtype) for t in arguments]
+            for index, tensor in enumerate(inputs):
+                if tensor is not None:
+                    inner.placeholder(f"in{index}", tensor)
+            with inner:
+                results = function(*inputs)
+        finally:
+            self._passing = False
+        inner.graph.output(tuple(inner.node(result) for result in results))
+        inner.graph.eliminate_dead_code()
+        return inner.graph, [(tuple(result.shape), result.dtype) for result in results]
 
     def _mutate(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
         """Run the functional form and let the written tensors stand for its results from now on."""

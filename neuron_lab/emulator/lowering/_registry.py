@@ -25,6 +25,9 @@ PROGRAMS: dict[OpOverload, Callable[..., Program]] = {}
 """Ops with effects that their schema or its functional form does not describe."""
 
 
+COMPLEX: dict[OpOverload, Callable[..., Any]] = {}
+"""Like decompositions, for calls with a complex tensor."""
+
 UNDESCRIBED: set[OpOverload] = set()
 """Decomposed ops without a usable metadata function for CPU tensors: their results are contiguous."""
 
@@ -51,6 +54,17 @@ def decompose(*ops: OpOverload, described: bool = True) -> Callable[[Function], 
     return register
 
 
+def on_complex(*ops: OpOverload) -> Callable[[Function], Function]:
+    """Register a decomposition for the calls of ``ops`` with a complex tensor."""
+
+    def register(function: Function) -> Function:
+        for op in ops:
+            COMPLEX[op] = function
+        return function
+
+    return register
+
+
 def rule(*ops: OpOverload, lifts: str = "") -> Callable[[Function], Function]:
     """Register a number rule for ``ops``; ``lifts`` names the ``Scalar`` arguments, separated by spaces."""
 
@@ -64,12 +78,14 @@ def rule(*ops: OpOverload, lifts: str = "") -> Callable[[Function], Function]:
     return register
 
 
-def program(*ops: OpOverload) -> Callable[[Function], Function]:
-    """Register a program for ``ops``."""
+def program(*ops: OpOverload, lifts: str = "") -> Callable[[Function], Function]:
+    """Register a program for ``ops``; ``lifts`` names the ``float`` arguments that it accepts as Number."""
 
     def register(function: Function) -> Function:
         for op in ops:
             PROGRAMS[op] = function
+            names = {arg.name for arg in op._schema.arguments if str(arg.type) == "float"}
+            LIFTED[op] = frozenset(lifts.split()) & names
         return function
 
     return register

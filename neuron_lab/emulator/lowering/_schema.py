@@ -18,18 +18,29 @@ class Form:
     mutated: tuple[str, ...]
     """Names of the written arguments, in the order of the functional results. Empty for functional ops."""
     out_variant: bool
+    factory: bool = False
+    """The output's dtype must be passed to the functional overload."""
+
+
+_OPTIONS = frozenset({"dtype", "layout", "device", "pin_memory"})
+"""What a factory is told instead of an output."""
 
 
 def _signature(op: OpOverload, *, skip_out: bool) -> list[tuple[str, str]]:
     return [(arg.name, str(arg.type)) for arg in op._schema.arguments if not (skip_out and arg.is_out)]
 
 
-def _find(packet: torch._ops.OpOverloadPacket | None, wanted: list[tuple[str, str]]) -> OpOverload | None:
+def _find(
+    packet: torch._ops.OpOverloadPacket | None, wanted: list[tuple[str, str]], *, factory: bool = False
+) -> OpOverload | None:
     if packet is None:
         return None
     for name in packet.overloads():  # type: ignore[no-untyped-call]
         candidate: OpOverload = getattr(packet, name)
-        if not candidate._schema.is_mutable and _signature(candidate, skip_out=False) == wanted:
+        signature = _signature(candidate, skip_out=False)
+        if factory:
+            signature = [item for item in signature if item[0] not in _OPTIONS]
+        if not candidate._schema.is_mutable and signature == wanted:
             return candidate
     return None
 
@@ -61,7 +72,8 @@ def functional_form(op: OpOverload) -> Form | None:
         found = _find(packet, wanted)
         if found is not None:
             return Form(found, mutated, skip_out)
-    return None
+    found = _find(candidates[0], wanted, factory=True) if skip_out else None
+    return None if found is None else Form(found, mutated, True, factory=True)
 
 
 def bind(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

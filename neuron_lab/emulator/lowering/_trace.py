@@ -132,10 +132,17 @@ def _expected(call: OpCall, form: Form, arguments: dict[str, Any]) -> Any:
             torch.empty((), dtype=common) if leaf.wrapped else s for s, leaf in zip(samples, call.leaves, strict=True)
         ]
     wanted = {name: value for name, value in arguments.items() if not (form.out_variant and name in form.mutated)}
-    results = _call(form.functional, form.functional, _substitute(wanted, samples))
+    function = _METADATA.get(form.functional, form.functional)
+    results = _call(form.functional, function, _substitute(wanted, samples))
     plain = len(call.op._schema.returns)
     return results if len(form.functional._schema.returns) <= plain else results[:plain]
 
+
+_METADATA: dict[OpOverload, Callable[..., Any]] = {
+    # PyTorch's own clones into a plain layout; the CPU's kernel keeps that of its input.
+    torch.ops.aten.native_dropout_backward.default: lambda grad_output, mask, scale: grad_output * mask,
+}
+"""Metadata functions in place of PyTorch's, where those differ from the CPU's kernel."""
 
 _SAMPLES: dict[torch.dtype, Any] = {torch.float64: 1.5, torch.int64: 2, torch.bool: True, torch.complex128: 1.5 + 1j}
 """Stand-ins for lifted numbers when only metadata is asked for."""
@@ -154,7 +161,10 @@ def _run(call: OpCall, form: Form, arguments: dict[str, Any]) -> _Outcome:
         done = _call(call.op, program, arguments)
         return _Outcome(list(done.returns), dict(done.writes))
     if form.out_variant:
+        target = bind(call.op, call.args, call.kwargs)[form.mutated[0]]
         arguments = {name: value for name, value in arguments.items() if name not in form.mutated}
+        if form.factory:
+            arguments["dtype"] = call.leaves[target.index].dtype
     function: Callable[..., Any] = form.functional
     if _has_number(list(arguments.values())):
         if form.functional not in RULES:
@@ -183,6 +193,7 @@ class _PlanBuilder:
         self._nodes: list[fx.Node] = []
         self._outputs: list[Output] = []
         self._writes: list[tuple[int, int]] = []
+        self._resizes = any(argument.is_out for argument in call.op._schema.arguments)
 
     def writes_of(self, outcome: _Outcome, arguments: dict[str, Any]) -> None:
         for name, result in outcome.writes.items():
@@ -195,6 +206,10 @@ class _PlanBuilder:
 
     def _write(self, index: int, result: Tensor) -> None:
         leaf = self._call.leaves[index]
+        if tuple(result.shape) != leaf.sizes and self._resizes:
+            result = cast(result, leaf.dtype)
+            self._writes.append((self._add(result, contiguous_strides(result.shape)), index))
+            return
         if tuple(result.shape) != leaf.sizes:
             raise Unlowerable(f"the result {tuple(result.shape)} does not fit the written tensor {leaf.sizes}")
         if not torch.can_cast(result.dtype, leaf.dtype):

@@ -83,12 +83,35 @@ def convolution(
 ) -> Tensor:
     """16-bit floats are accumulated in float32 and rounded once."""
     compute = computation_dtype(input.dtype)
+    if compute == input.dtype and transposed and any(output_padding):
+        return _padded_transposed(input, weight, bias, stride, padding, dilation, output_padding, groups)
     if compute == input.dtype:
         return NotImplemented
     wide = None if bias is None else cast(bias, compute)
     pair = (cast(input, compute), cast(weight, compute))
     geometry = (stride, padding, dilation, transposed, output_padding, groups)
     return cast(aten.convolution.default(*pair, wide, *geometry), input.dtype)
+
+
+def _padded_transposed(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    output_padding: Ints,
+    groups: int,
+) -> Tensor:
+    """torch-mlir confuses the dims of an output padding: here it is what the input's gradient of a longer input is."""
+    rank = input.dim() - 2
+    stride, padding, dilation, extra = (_full(v, rank) for v in (stride, padding, dilation, output_padding))
+    sizes = [
+        (input.size(d + 2) - 1) * stride[d] - 2 * padding[d] + dilation[d] * (weight.size(d + 2) - 1) + 1 + extra[d]
+        for d in range(rank)
+    ]
+    result = _input_gradient(input, weight, sizes, stride, padding, dilation, groups)
+    return result if bias is None else torch.add(result, torch.reshape(bias, [-1] + [1] * rank))
 
 
 @decompose(aten.convolution_backward.default)

@@ -174,31 +174,6 @@ def scatter_add(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return torch.add(self, torch.reshape(torch.reshape(src, [-1])[:1], self.shape))
 
 
-@decompose(aten.scatter.reduce, aten.scatter.value_reduce)
-def scatter_with_reduce(self: Tensor, dim: int, index: Tensor, src: Tensor | float, *, reduce: str) -> Tensor:
-    if reduce != "add":
-        raise Unlowerable(f"scatter with reduce={reduce!r}")
-    source = src if isinstance(src, Tensor) else torch.full(index.shape, src, dtype=self.dtype)
-    return torch.scatter_add(self, dim, index, source)
-
-
-@decompose(aten.scatter_reduce.two)
-def scatter_reduce(
-    self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
-) -> Tensor:
-    known = self.dtype != torch.bool if reduce == "sum" else reduce == "mean" and self.is_floating_point()
-    if not known or self.dim() == 0:
-        raise Unlowerable(f"scatter_reduce with reduce={reduce!r} on {self.dim()}-d {self.dtype}")
-    ones = torch.ones(index.shape, dtype=self.dtype)
-    hits = torch.scatter_add(torch.zeros(self.shape, dtype=self.dtype), dim, index, ones)
-    base = self if include_self else torch.where(torch.gt(hits, 0), torch.zeros([], dtype=self.dtype), self)
-    total = torch.scatter_add(base, dim, index, src)
-    if reduce == "sum":
-        return total
-    count = torch.add(hits, 1.0) if include_self else torch.clamp(hits, min=1.0)
-    return torch.div(total, count)
-
-
 @decompose(aten.index_select.default)
 def index_select(self: Tensor, dim: int, index: Tensor) -> Tensor:
     if self.dim() == 0:

@@ -104,3 +104,25 @@ def linear_backward(
     grad_input = torch.reshape(torch.mm(grads, weight), self.shape) if output_mask[0] else None
     grad_weight = torch.mm(grads.t(), rows) if output_mask[1] else None
     return grad_input, grad_weight, torch.sum(grads, [0]) if output_mask[2] else None
+
+
+@decompose(aten._trilinear.default)
+def trilinear(
+    i1: Tensor,
+    i2: Tensor,
+    i3: Tensor,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sumdim: Sequence[int],
+    unroll_dim: int = 1,
+) -> Tensor:
+    """The product of three tensors, each given dims of size 1 where told, summed over ``sumdim``."""
+    factors = []
+    for tensor, dims in zip((i1, i2, i3), (expand1, expand2, expand3), strict=True):
+        wide = cast(tensor, computation_dtype(tensor.dtype))
+        for dim in dims:
+            wide = torch.unsqueeze(wide, dim)
+        factors.append(wide)
+    product = torch.mul(torch.mul(factors[0], factors[1]), factors[2])
+    return cast(torch.sum(product, list(sumdim)), i1.dtype)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from .._island import island
 from .._promotion import cast, computation_dtype
 from .._registry import Program, decompose, program
 from .reductions import variance
@@ -127,6 +128,21 @@ def batch_norm_inference(
 ) -> Program:
     running = (running_mean, running_var)
     return Program(*_batch_norm(input, weight, bias, running, False, momentum, eps))
+
+
+@program(aten._batch_norm_with_update.default)
+def batch_norm_with_update(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    momentum: float,
+    eps: float,
+) -> Program:
+    results, writes = _batch_norm(input, weight, bias, (running_mean, running_var), True, momentum, eps)
+    reserve = island("%r0 = stablehlo.constant dense<0> : tensor<0xui8>", [], ([0], torch.uint8))
+    return Program((*results, reserve), writes)
 
 
 @decompose(aten._fused_rms_norm.default)

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._promotion import cast, computation_dtype
+from .._island import each
+from .._promotion import Number, cast, computation_dtype
 from .._registry import Program, program
 
 aten = torch.ops.aten
@@ -46,8 +47,18 @@ def _wide(tensor: Tensor) -> Tensor:
     return cast(tensor, computation_dtype(tensor.dtype))
 
 
-def _rate(lr: float | Tensor, dtype: torch.dtype) -> Any:
-    return torch.reshape(cast(lr, dtype), []) if isinstance(lr, Tensor) else lr
+Rate = float | Tensor | Number
+
+
+def _rate(lr: Rate) -> Any:
+    """The learning rate in float64, as the kernels hold it: a constant or a 0-d tensor."""
+    if isinstance(lr, Number):
+        return lr.to(torch.float64)
+    return torch.reshape(cast(lr, torch.float64), []) if isinstance(lr, Tensor) else lr
+
+
+def _as(value: Any, dtype: torch.dtype) -> Any:
+    return cast(value, dtype) if isinstance(value, Tensor) else value
 
 
 def _adam(decoupled: bool) -> Callable[..., Program]:
@@ -59,7 +70,7 @@ def _adam(decoupled: bool) -> Callable[..., Program]:
         max_exp_avg_sqs: Tensors,
         state_steps: Tensors,
         *,
-        lr: float | Tensor,
+        lr: Rate,
         beta1: float,
         beta2: float,
         weight_decay: float,
@@ -69,46 +80,60 @@ def _adam(decoupled: bool) -> Callable[..., Program]:
         grad_scale: Tensor | None = None,
         found_inf: Tensor | None = None,
     ) -> Program:
-        scaling = _Scaling(grad_scale, found_inf)
-        writes: dict[str, list[Tensor]] = {"self": [], "exp_avgs": [], "exp_avg_sqs": [], "max_exp_avg_sqs": []}
-        for index, param in enumerate(self):
-            grad = scaling.unscaled(_wide(grads[index]))
+        def step(
+            param: Tensor,
+            given: Tensor,
+            exp_avg: Tensor,
+            exp_avg_sq: Tensor,
+            max_exp_avg_sq: Tensor | None,
+            count: Tensor,
+            rate: Tensor,
+            grad_scale: Tensor | None,
+            found_inf: Tensor | None,
+        ) -> list[Tensor]:
+            scaling = _Scaling(grad_scale, found_inf)
+            grad = scaling.unscaled(_wide(given))
+            unscaled = grad
             if maximize:
                 grad = torch.neg(grad)
             value = _wide(param)
-            rate = _rate(lr, value.dtype)
             if weight_decay and decoupled:
-                value = torch.sub(value, torch.mul(value, rate * weight_decay))
+                value = torch.sub(value, torch.mul(value, _as(rate * weight_decay, value.dtype)))
             elif weight_decay:
                 grad = torch.add(grad, torch.mul(value, weight_decay))
-            mean, square = _wide(exp_avgs[index]), _wide(exp_avg_sqs[index])
+            mean, square = _wide(exp_avg), _wide(exp_avg_sq)
             mean = torch.add(mean, torch.mul(torch.sub(grad, mean), 1 - beta1))
             square = torch.add(torch.mul(square, beta2), torch.mul(torch.mul(grad, grad), 1 - beta2))
-            step = torch.reshape(cast(state_steps[index], torch.float64), [])
-            correction1 = torch.sub(1.0, torch.pow(torch.full([], beta1, dtype=torch.float64), step))
-            correction2 = torch.sqrt(torch.sub(1.0, torch.pow(torch.full([], beta2, dtype=torch.float64), step)))
-            root = square
-            if amsgrad:
-                root = torch.maximum(_wide(max_exp_avg_sqs[index]), square)
-                writes["max_exp_avg_sqs"].append(scaling.chosen(root, max_exp_avg_sqs[index]))
+            taken = torch.reshape(cast(count, torch.float64), [])
+            correction1 = torch.sub(1.0, torch.pow(torch.full([], beta1, dtype=torch.float64), taken))
+            correction2 = torch.sqrt(torch.sub(1.0, torch.pow(torch.full([], beta2, dtype=torch.float64), taken)))
+            root = square if max_exp_avg_sq is None else torch.maximum(_wide(max_exp_avg_sq), square)
             denominator = torch.add(torch.div(torch.sqrt(root), cast(correction2, value.dtype)), eps)
-            size = cast(
-                torch.div(cast(rate, torch.float64) if isinstance(rate, Tensor) else rate, correction1), value.dtype
-            )
+            size = cast(torch.div(rate, correction1), value.dtype)
             value = torch.sub(value, torch.mul(size, torch.div(mean, denominator)))
-            writes["self"].append(scaling.chosen(value, param))
-            writes["exp_avgs"].append(scaling.chosen(mean, exp_avgs[index]))
-            writes["exp_avg_sqs"].append(scaling.chosen(square, exp_avg_sqs[index]))
-        return Program((), {**writes, "grads": scaling.grads(grads)})
+            results = [scaling.chosen(value, param), scaling.chosen(mean, exp_avg), scaling.chosen(square, exp_avg_sq)]
+            if max_exp_avg_sq is not None:
+                results.append(scaling.chosen(root, max_exp_avg_sq))
+            return results if grad_scale is None else [*results, scaling.chosen(unscaled, given)]
+
+        tops = list(max_exp_avg_sqs) if amsgrad else [None] * len(self)
+        groups = list(zip(self, grads, exp_avgs, exp_avg_sqs, tops, state_steps, strict=True))
+        rate = _rate(lr)
+        if not isinstance(rate, Tensor):
+            rate = torch.full([], rate, dtype=torch.float64)
+        results = each(step, groups, (rate, grad_scale, found_inf))
+        names = ["self", "exp_avgs", "exp_avg_sqs", *(["max_exp_avg_sqs"] if amsgrad else [])]
+        names += [] if grad_scale is None else ["grads"]
+        return Program((), {name: [result[i] for result in results] for i, name in enumerate(names)})
 
     return run
 
 
-program(aten._fused_adam_.default, aten._fused_adam_.tensor_lr)(_adam(decoupled=False))
-program(aten._fused_adamw_.default, aten._fused_adamw_.tensor_lr)(_adam(decoupled=True))
+program(aten._fused_adam_.default, aten._fused_adam_.tensor_lr, lifts="lr")(_adam(decoupled=False))
+program(aten._fused_adamw_.default, aten._fused_adamw_.tensor_lr, lifts="lr")(_adam(decoupled=True))
 
 
-@program(aten._fused_sgd_.default, aten._fused_sgd_.tensor_lr)
+@program(aten._fused_sgd_.default, aten._fused_sgd_.tensor_lr, lifts="lr")
 def fused_sgd(
     self: Tensors,
     grads: Tensors,
@@ -116,7 +141,7 @@ def fused_sgd(
     *,
     weight_decay: float,
     momentum: float,
-    lr: float | Tensor,
+    lr: Rate,
     dampening: float,
     nesterov: bool,
     maximize: bool,
@@ -141,7 +166,7 @@ def fused_sgd(
                 buffer = torch.add(torch.mul(old, momentum), torch.mul(grad, 1 - dampening))
             buffers.append(scaling.chosen(buffer, momentum_buffer_list[index]))
             grad = torch.add(grad, torch.mul(buffer, momentum)) if nesterov else buffer
-        value = torch.sub(value, torch.mul(grad, _rate(lr, value.dtype)))
+        value = torch.sub(value, torch.mul(grad, _as(_rate(lr), value.dtype)))
         params.append(scaling.chosen(value, param))
     writes: dict[str, Tensor | list[Tensor]] = {"self": params, "grads": scaling.grads(grads)}
     if momentum:
@@ -149,14 +174,14 @@ def fused_sgd(
     return Program((), writes)
 
 
-@program(aten._fused_adagrad_.default)
+@program(aten._fused_adagrad_.default, lifts="lr")
 def fused_adagrad(
     self: Tensors,
     grads: Tensors,
     state_sums: Tensors,
     state_steps: Tensors,
     *,
-    lr: float,
+    lr: Rate,
     lr_decay: float,
     weight_decay: float,
     eps: float,
@@ -175,7 +200,7 @@ def fused_adagrad(
         if weight_decay:
             grad = torch.add(grad, torch.mul(value, weight_decay))
         step = torch.reshape(cast(state_steps[index], torch.float64), [])
-        rate = torch.div(lr, torch.add(torch.mul(torch.sub(step, 1.0), lr_decay), 1.0))
+        rate = torch.div(_rate(lr), torch.add(torch.mul(torch.sub(step, 1.0), lr_decay), 1.0))
         total = torch.add(_wide(state_sums[index]), torch.mul(grad, grad))
         update = torch.div(grad, torch.add(torch.sqrt(total), eps))
         value = torch.sub(value, torch.mul(update, cast(rate, value.dtype)))

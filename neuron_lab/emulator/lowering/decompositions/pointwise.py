@@ -13,7 +13,9 @@ from torch import Tensor
 from .._promotion import cast, computation_dtype, result_type
 from .._records import Unlowerable
 from .._registry import decompose
+from . import exact
 from .arithmetic import floating
+from .complex import as_complex
 
 aten = torch.ops.aten
 
@@ -58,7 +60,7 @@ def fmod(self: Tensor, other: Tensor) -> Tensor:
     if not left.is_floating_point():
         return torch.sub(left, torch.mul(_truncated(left, right), right))
     if left.dtype == torch.float64:
-        raise Unlowerable("float64 fmod would not be exact")
+        return exact.fmod(left, right)
     divisor = torch.abs(cast(right, torch.float64))
     rest = torch.abs(cast(left, torch.float64))
     limits = torch.finfo(left.dtype)
@@ -192,12 +194,6 @@ def hypot(self: Tensor, other: Tensor) -> Tensor:
     return cast(torch.where(infinite, math.inf, length), left.dtype)
 
 
-@decompose(aten.erfc.default)
-def erfc(self: Tensor) -> Tensor:
-    """By erf only where that loses no digits; the tail is left to the CPU."""
-    raise Unlowerable("erfc loses its tail")
-
-
 @decompose(aten.sgn.default)
 def sgn(self: Tensor) -> Tensor:
     if self.is_complex():
@@ -296,6 +292,10 @@ def to_copy(self: Tensor, *, dtype: torch.dtype | None = None, **_: object) -> T
     """StableHLO saturates where C++ goes through int and wraps; float8 types need care that torch-mlir lacks."""
     if dtype is None or dtype == self.dtype:
         return self.clone()
+    if dtype == torch.complex32:
+        raise Unlowerable("complex32 has no XLA type")
+    if dtype.is_complex:
+        return as_complex(self, dtype)
     if dtype in _NARROW_INTEGERS and self.is_floating_point():
         return cast(cast(self, torch.int32), dtype)
     if dtype == torch.bool and self.dtype != torch.bool:

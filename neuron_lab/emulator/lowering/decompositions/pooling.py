@@ -292,3 +292,37 @@ def adaptive_max_pool2d_backward(grad_output: Tensor, self: Tensor, indices: Ten
 @decompose(aten.adaptive_max_pool3d_backward.default)
 def adaptive_max_pool3d_backward(grad_output: Tensor, self: Tensor, indices: Tensor) -> Tensor:
     return _scattered(grad_output, self, indices, 3)
+
+
+def _bins(size: int, out: int) -> Tensor:
+    """[out, longest] positions of the elements of every adaptive bin; a shorter bin repeats its last one."""
+    starts = [i * size // out for i in range(out)]
+    ends = [-(-(i + 1) * size // out) for i in range(out)]
+    longest = max(end - start for start, end in zip(starts, ends, strict=True))
+    step = torch.reshape(torch.arange(out), [out, 1])
+    start = torch.div(torch.mul(step, size), out, rounding_mode="trunc")
+    end = torch.div(torch.add(torch.mul(torch.add(step, 1), size), out - 1), out, rounding_mode="trunc")
+    return torch.minimum(torch.add(start, torch.arange(longest)), torch.sub(end, 1))
+
+
+@decompose(aten.adaptive_max_pool2d.default, aten.adaptive_max_pool3d.default)
+def adaptive_max_pool(self: Tensor, output_size: Ints) -> tuple[Tensor, Tensor]:
+    """Gather every bin into rows, then take the first largest element of each."""
+    rank = len(output_size)
+    lead, spatial = list(self.shape[:-rank]), list(self.shape[-rank:])
+    places: Tensor | None = None
+    for d, (size, out) in enumerate(zip(spatial, output_size, strict=True)):
+        bins = _bins(size, out)
+        shape = [1] * (2 * rank)
+        shape[d], shape[rank + d] = bins.shape
+        part = torch.reshape(bins, shape)
+        places = part if places is None else torch.add(torch.mul(places, size), part)
+    assert places is not None
+    cells = torch.reshape(places, [math.prod(output_size), -1])
+    flat = torch.reshape(self, [*lead, math.prod(spatial)])
+    windows = torch.index_select(flat, -1, torch.reshape(cells, [-1]))
+    windows = torch.reshape(windows, [*lead, *cells.shape])
+    chosen = torch.unsqueeze(torch.argmax(windows, -1), -1)
+    values = torch.gather(windows, -1, chosen)
+    indices = torch.gather(cells.expand([*lead, *cells.shape]), -1, chosen)
+    return torch.reshape(values, [*lead, *output_size]), torch.reshape(indices, [*lead, *output_size])

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .._promotion import cast
 from .._registry import DECOMPOSITIONS, decompose
+from .complex import as_complex
 
 aten = torch.ops.aten
 
@@ -192,6 +193,8 @@ def ones_like(self: Tensor, *, dtype: torch.dtype | None = None, **_: object) ->
 @decompose(aten.full.default)
 def full(size: Sequence[int], fill_value: float, *, dtype: torch.dtype | None = None, **_: object) -> Tensor:
     """torch-mlir has no constants of unsigned bytes."""
+    if dtype is not None and dtype.is_complex:
+        return as_complex(fill_value, dtype).expand(list(size))
     if dtype == torch.uint8:
         return cast(torch.full(list(size), int(fill_value), dtype=torch.int32), torch.uint8)
     return NotImplemented

@@ -178,6 +178,8 @@ def variance(self: Tensor, dims: list[int], correction: float, keepdim: bool) ->
     total = count(self, dims)
     mean = torch.div(torch.sum(wide, dims, True), total)
     centred = torch.sub(wide, mean)
+    if centred.is_complex():
+        centred = torch.abs(centred)
     squares = torch.sum(torch.mul(centred, centred), dims, keepdim)
     divisor = max(total - correction, 0.0)
     spread = torch.div(squares, divisor) if divisor else torch.div(squares, 0.0)

@@ -53,10 +53,12 @@ def cumprod(self: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tens
     return cast(torch.movedim(torch.prod(_prefixes(wide, dim, 1), -1), -1, dim % self.dim()), target)
 
 
-@decompose(aten.logcumsumexp.default)
+@decompose(aten.logcumsumexp.default, aten._logcumsumexp.default)
 def logcumsumexp(self: Tensor, dim: int) -> Tensor:
-    if self.dim() == 0 or not self.is_floating_point():
-        raise Unlowerable("logcumsumexp of a 0-d or complex tensor")
+    if not self.is_floating_point():
+        raise Unlowerable("logcumsumexp of complex numbers")
+    if self.dim() == 0:
+        return self.clone()
     wide = cast(self, computation_dtype(self.dtype))
     found = torch.logsumexp(_prefixes(wide, dim, -math.inf), [-1])
     return cast(torch.movedim(found, -1, dim % self.dim()), self.dtype)

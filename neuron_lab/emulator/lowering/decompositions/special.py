@@ -1,5 +1,7 @@
 """Special functions, by the formulas of aten/src/ATen/native/Math.h."""
 
+# mypy: disable-error-code="no-any-return, no-untyped-call"
+
 from __future__ import annotations
 
 import math
@@ -8,7 +10,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .._promotion import cast, computation_dtype
+from .._island import binary, island, repeat, tensor_type, type_of, unary
+from .._promotion import cast, computation_dtype, result_type
 from .._records import Unlowerable
 from .._registry import decompose
 from .arithmetic import floating
@@ -94,3 +97,147 @@ def angle(self: Tensor) -> Tensor:
     value = cast(self, target)
     turned = torch.where(torch.lt(value, 0), math.pi, torch.zeros([], dtype=target))
     return torch.where(torch.isnan(value), value, cast(turned, target))
+
+
+def _register_chlo(name: str, op: str) -> None:
+    def run(self: Tensor) -> Tensor:
+        target = floating(self.dtype)
+        return cast(unary(op, cast(self, computation_dtype(target))), target)
+
+    decompose(getattr(aten, name).default)(run)
+
+
+_register_chlo("erfc", "chlo.erfc")
+
+
+@decompose(aten.special_erfcx.default)
+def erfcx(self: Tensor) -> Tensor:
+    """In float64, by a continued fraction where ``erfc`` underflows."""
+    x = cast(self, torch.float64)
+    if self.dtype == torch.float64:
+        raise Unlowerable("erfcx of float64")
+    near = torch.mul(torch.exp(torch.mul(x, x)), unary("chlo.erfc", x))
+    inverse = torch.div(0.5, torch.mul(x, x))
+    tail = polynomial(inverse, (1.0, -1.0, 3.0, -15.0, 105.0, -945.0))
+    far = torch.div(tail, torch.mul(x, math.sqrt(math.pi)))
+    return cast(torch.where(torch.gt(x, 20.0), far, near), floating(self.dtype))
+
+
+@decompose(aten.special_log_ndtr.default)
+def log_ndtr(self: Tensor) -> Tensor:
+    x = cast(self, computation_dtype(floating(self.dtype)))
+    t = torch.mul(x, 1 / math.sqrt(2))
+    lower = torch.sub(torch.log(torch.div(erfcx(torch.neg(t)), 2.0)), torch.mul(t, t))
+    upper = torch.log1p(torch.div(torch.neg(torch.erfc(t)), 2.0))
+    return cast(torch.where(torch.lt(x, -1.0), lower, upper), floating(self.dtype))
+
+
+@decompose(aten.digamma.default)
+def digamma(self: Tensor) -> Tensor:
+    target = floating(self.dtype)
+    x = cast(self, computation_dtype(target))
+    pole = torch.copysign(torch.full([], math.inf, dtype=x.dtype), torch.neg(x))
+    return cast(torch.where(torch.eq(x, 0), pole, unary("chlo.digamma", x)), target)
+
+
+@decompose(aten.polygamma.default)
+def polygamma(n: int, self: Tensor) -> Tensor:
+    """(-1)^(n+1) n! zeta(n + 1, x) in float64; XLA's zeta is right for positive x only."""
+    if n == 0:
+        return torch.digamma(self)
+    x = cast(self, torch.float64)
+    order = torch.full(x.shape, float(n + 1), dtype=torch.float64)
+    depth = torch.amax(torch.reshape(torch.neg(x), [-1]), [0])
+    rounds = cast(torch.clamp(torch.add(torch.ceil(depth), 1.0), 0.0, _DEEPEST), torch.int64)
+    order, positive, total = repeat(_toward_one, rounds, [order, x, torch.zeros(x.shape, dtype=torch.float64)])
+    factor = math.factorial(n) * (-1) ** (n + 1)
+    return cast(torch.mul(torch.add(binary("chlo.zeta", order, positive), total), float(factor)), floating(self.dtype))
+
+
+_DEEPEST = 1e5
+"""Terms of the zeta function that are added one by one."""
+
+
+def _toward_one(k: Tensor, order: Tensor, x: Tensor, total: Tensor) -> list[Tensor]:
+    """zeta(s, x) = x^-s + zeta(s, x + 1) for x below 1; ``order`` is a whole number."""
+    below = torch.lt(x, 1.0)
+    term = torch.pow(x, torch.neg(order))
+    return [order, torch.where(below, torch.add(x, 1.0), x), torch.where(below, torch.add(total, term), total)]
+
+
+@decompose(aten.special_zeta.default)
+def zeta(self: Tensor, other: Tensor) -> Tensor:
+    target = floating(result_type(self, other))
+    return cast(binary("chlo.zeta", cast(self, torch.float64), cast(other, torch.float64)), target)
+
+
+@decompose(aten.nextafter.default)
+def nextafter(self: Tensor, other: Tensor) -> Tensor:
+    common = result_type(self, other)
+    return binary("chlo.next_after", cast(self, common), cast(other, common))
+
+
+@decompose(aten.frexp.Tensor)
+def frexp(self: Tensor) -> tuple[Tensor, Tensor]:
+    """From the bits: mantissas in [0.5, 1)."""
+    if self.dtype not in (torch.float32, torch.float64):
+        raise Unlowerable("frexp of 16-bit floats")
+    kind, width, bias = (torch.int32, 23, 126) if self.dtype == torch.float32 else (torch.int64, 52, 1022)
+    special = torch.logical_or(torch.eq(self, 0), torch.logical_not(torch.isfinite(self)))
+    scaled = torch.mul(self, 2.0 ** (width + 1))
+    subnormal = torch.lt(torch.abs(self), torch.finfo(self.dtype).smallest_normal)
+    value = torch.where(subnormal, scaled, self)
+    exponent = torch.bitwise_and(torch.bitwise_right_shift(unary(_BITCAST, value, kind), width), 2 * bias + 3)
+    mantissa = torch.mul(value, unary(_BITCAST, _power_of_two(exponent, bias, width, kind), self.dtype))
+    exponent = torch.sub(torch.sub(exponent, bias), torch.where(subnormal, width + 1, 0))
+    return torch.where(special, self, mantissa), torch.where(special, 0, cast(exponent, torch.int32))
+
+
+_BITCAST = "stablehlo.bitcast_convert"
+
+
+def _power_of_two(exponent: Tensor, bias: int, width: int, kind: torch.dtype) -> Tensor:
+    """Bits of the power that brings a number with this biased exponent into [0.5, 1)."""
+    return torch.bitwise_left_shift(cast(torch.clamp(torch.sub(2 * bias + 1, exponent), min=0), kind), width)
+
+
+@decompose(aten.gcd.default)
+def gcd(self: Tensor, other: Tensor) -> Tensor:
+    """Euclid's algorithm, as many rounds as the operands need."""
+    return _euclid(self, other)
+
+
+def _euclid(self: Tensor, other: Tensor) -> Tensor:
+    common = result_type(self, other)
+    if common == torch.bool:
+        raise Unlowerable("gcd of booleans")
+    left, right = torch.broadcast_tensors(torch.abs(cast(self, common)), torch.abs(cast(other, common)))
+    kind = type_of(left)
+    flags = tensor_type(left.shape, torch.bool)
+    dims = ", ".join(map(str, range(left.dim())))
+    body = f"""%zero = stablehlo.constant dense<0> : {kind}
+    %false = stablehlo.constant dense<false> : tensor<i1>
+    %r0, %rest = stablehlo.while(%a = %a0, %b = %a1) : {kind}, {kind}
+    cond {{
+      %more = stablehlo.compare NE, %b, %zero : ({kind}, {kind}) -> {flags}
+      %any = stablehlo.reduce(%more init: %false) applies stablehlo.or across dimensions = [{dims}] : ({flags}, tensor<i1>) -> tensor<i1>
+      stablehlo.return %any : tensor<i1>
+    }} do {{
+      %done = stablehlo.compare EQ, %b, %zero : ({kind}, {kind}) -> {flags}
+      %one = stablehlo.constant dense<1> : {kind}
+      %divisor = stablehlo.select %done, %one, %b : {flags}, {kind}
+      %modulo = stablehlo.remainder %a, %divisor : {kind}
+      %next = stablehlo.select %done, %a, %b : {flags}, {kind}
+      %left = stablehlo.select %done, %zero, %modulo : {flags}, {kind}
+      stablehlo.return %next, %left : {kind}, {kind}
+    }}"""
+    return island(body, [left, right], (left.shape, common))
+
+
+@decompose(aten.lcm.default)
+def lcm(self: Tensor, other: Tensor) -> Tensor:
+    common = result_type(self, other)
+    divisor = _euclid(self, other)
+    safe = torch.where(torch.eq(divisor, 0), torch.ones([], dtype=common), divisor)
+    part = torch.div(cast(self, common), safe, rounding_mode="trunc")
+    return torch.abs(torch.mul(part, cast(other, common)))

@@ -8,6 +8,8 @@ from neuron_lab.emulator.api.tracking import (
     _get_all_cache_keys,
     _get_compilation_cache_entries,
     _get_compilation_cache_stats,
+    get_neff_cache,
+    get_neff_info,
 )
 
 __all__ = [
@@ -16,4 +18,6 @@ __all__ = [
     "_get_all_cache_keys",
     "_get_compilation_cache_entries",
     "_get_compilation_cache_stats",
+    "get_neff_cache",
+    "get_neff_info",
 ]

@@ -1,0 +1,19 @@
+"""What a finding's code means, with an example and its fixes: `%neuron explain NRN012`."""
+
+from __future__ import annotations
+
+from neuron_lab import _pages
+from neuron_lab.report import EXPLANATIONS
+from neuron_magics._context import Context
+from neuron_magics._parser import Parser
+
+
+def arguments(parser: Parser) -> None:
+    """Declare the options."""
+    codes = "\n".join(f"  {item.code}  {item.title}" for item in EXPLANATIONS.values())
+    parser.description = f"{parser.description}\n\n{codes}"
+    parser.add_argument("code", metavar="CODE", type=str.upper, choices=list(EXPLANATIONS), help="the finding's code")
+
+
+def run(text: str, parser: Parser, context: Context) -> _pages.Page:
+    return _pages.explain(parser.parse(text).code)

@@ -1,0 +1,22 @@
+"""Why NEFFs were made again: the nearest signature, the one thing that differs, the cost and the fix.
+
+Without a variable it is about the latest profile: `%neuron recompiles`, `%neuron recompiles first`.
+"""
+
+from __future__ import annotations
+
+from neuron_lab import _pages
+from neuron_magics._context import Context, profile_named
+from neuron_magics._parser import Parser
+
+
+def arguments(parser: Parser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "profile", nargs="?", metavar="VAR", help="a variable that holds a profile (default: the latest)"
+    )
+
+
+def run(text: str, parser: Parser, context: Context) -> _pages.Page:
+    name = parser.parse(text).profile
+    return _pages.recompiles(None if name is None else profile_named(context, name))

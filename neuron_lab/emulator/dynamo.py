@@ -1,0 +1,190 @@
+"""`torch.compile(backend="neuron")`: each AOTAutograd graph becomes one emulated NEFF, in the cache that eager ops use.
+
+A node that cannot be a part of the module (random numbers, a size that depends on data, an op without lowering) splits the
+graph there: it runs as an eager op between the compiled parts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from neuron_lab.emulator import compiler, dispatch
+from neuron_lab.emulator.lowering import Leaf, Unlowerable, UnlowerableNode
+
+__all__ = ["neuron_backend"]
+
+_log = logging.getLogger(__name__)
+_DYNAMIC = "Dynamic shapes detected in the model, but torch-neuronx requires static shapes."
+_numbers = itertools.count()
+
+
+def neuron_backend(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], *, mode: str | None = None, options: dict[str, Any] | None = None
+) -> Callable[..., Any]:
+    """The Dynamo backend. Raises RuntimeError for dynamic shapes, with TorchNeuron's text."""
+    from torch._dynamo import config
+    from torch._dynamo.backends.common import aot_autograd
+
+    if mode not in (None, "default"):
+        warnings.warn(f"Neuron backend does not support mode='{mode}', falling back to default mode.", stacklevel=2)
+    if not config.assume_static_by_default:
+        raise RuntimeError(f"{_DYNAMIC} Compile with dynamic=False.")
+    _specialise(example_inputs)
+    name = f"{(options or {}).get('model_name', 'graph')}_{next(_numbers)}"
+    compile_as = {kind: _Compiler(f"{name}_{kind}") for kind in ("forward", "backward", "inference")}
+    backend = aot_autograd(
+        fw_compiler=compile_as["forward"],
+        bw_compiler=compile_as["backward"],
+        inference_compiler=compile_as["inference"],
+    )
+    compiled: Callable[..., Any] = backend(gm, example_inputs)
+    return compiled
+
+
+def _specialise(inputs: Sequence[Any]) -> None:
+    """Guard on the very sizes: after a second shape Dynamo tries a symbolic one, but every shape has a NEFF of its own."""
+    for value in inputs:
+        if isinstance(value, torch.SymInt):
+            int(value)
+        elif isinstance(value, Tensor):
+            for size in (*value.shape, *value.stride()):
+                int(size)
+
+
+class _Compiler:
+    """Compiles the graphs of one kind: forward, backward or inference."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        from torch._functorch._aot_autograd.utils import make_boxed_func
+
+        boxed: Callable[..., Any] = make_boxed_func(_compile(gm, self._name).forward)
+        return boxed
+
+
+def _compile(gm: fx.GraphModule, name: str) -> fx.GraphModule:
+    """`gm` with everything that lowers replaced by compiled parts."""
+    refused: dict[str, str] = {}
+    for _ in range(len(gm.graph.nodes)):
+        candidate = _partitioned(gm, refused)
+        try:
+            return _with_compiled_parts(candidate, name)
+        except UnlowerableNode as error:
+            original = _original(candidate, error.node)
+            if original in refused:
+                raise
+            _refuse(gm, original, str(error), name)
+            refused[original] = str(error)
+    return gm
+
+
+def _refuse(gm: fx.GraphModule, node_name: str, reason: str, name: str) -> None:
+    node = next(node for node in gm.graph.nodes if node.name == node_name)
+    lines = str(node.meta.get("stack_trace", "")).splitlines()
+    place = [line.strip() for line in lines if line.strip() and set(line.strip()) != {"^"}]
+    text = f"{name}: {node.target} runs as an eager op between two parts of the graph: {reason}"
+    if os.environ.get("TORCH_NEURONX_DISABLE_FALLBACK_EXECUTION") == "1":
+        where = f", from `{place[-1]}`" if place else ""
+        raise RuntimeError(f"{text}{where}; TORCH_NEURONX_DISABLE_FALLBACK_EXECUTION=1 forbids it")
+    _log.info(text)
+
+
+def _partitioned(gm: fx.GraphModule, refused: dict[str, str]) -> fx.GraphModule:
+    from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+    from torch.fx.passes.operator_support import OperatorSupportBase
+
+    class Lowerable(OperatorSupportBase):
+        def is_node_supported(self, submodules: Any, node: fx.Node) -> bool:
+            return node.op == "call_function" and node.name not in refused
+
+    copy = fx.GraphModule(gm, _copied(gm.graph))
+    partitioner = CapabilityBasedPartitioner(copy, Lowerable(), allows_single_node_partition=True)
+    return partitioner.fuse_partitions(partitioner.propose_partitions())
+
+
+def _copied(graph: fx.Graph) -> fx.Graph:
+    new = fx.Graph()
+    names: dict[fx.Node, fx.Node] = {}
+    output = new.graph_copy(graph, names)
+    old_output = next(node for node in graph.nodes if node.op == "output")
+    new.output(output)
+    for old, node in names.items():
+        node.meta = dict(old.meta)
+        node.meta["original"] = old.name
+    assert old_output is not None
+    return new
+
+
+def _original(candidate: fx.GraphModule, name: str) -> str:
+    for part in candidate.children():
+        if isinstance(part, fx.GraphModule):
+            for node in part.graph.nodes:
+                if node.name == name and "original" in node.meta:
+                    return str(node.meta["original"])
+    return name
+
+
+def _with_compiled_parts(candidate: fx.GraphModule, name: str) -> fx.GraphModule:
+    parts = [node for node in candidate.graph.nodes if node.op == "call_module"]
+    for index, node in enumerate(parts):
+        part = getattr(candidate, node.target)
+        label = name if len(parts) == 1 else f"{name}_{index}"
+        compiled = _compile_part(part, [argument.meta["val"] for argument in node.args], label)
+        if compiled is not None:
+            setattr(candidate, node.target, compiled)
+    candidate.recompile()
+    return candidate
+
+
+class _Part(torch.nn.Module):
+    """A part of a graph as one executable."""
+
+    def __init__(self, graph: Any, call: Callable[..., list[Any]], single: bool) -> None:
+        super().__init__()
+        self._graph, self._call, self._single = graph, call, single
+
+    def forward(self, *inputs: Tensor) -> Any:
+        results = self._call(self._graph, list(inputs))
+        return results[0] if self._single else tuple(results)
+
+
+def _compile_part(part: fx.GraphModule, values: Sequence[Any], label: str) -> _Part | None:
+    """The compiled part; None when the compiler refuses the part as a whole, which then runs op by op."""
+    from neuron_lab.emulator import shim
+
+    if not all(isinstance(value, Tensor) for value in values):
+        raise Unlowerable("a part takes something that is not a tensor")
+    leaves = [_leaf(value) for value in values]
+    output = next(node for node in part.graph.nodes if node.op == "output")
+    single = not isinstance(output.args[0], (tuple, list))
+    if single:
+        output.args = ((output.args[0],),)
+        part.recompile()
+    try:
+        answer = dispatch.graph_plan(f"graph::{label}", part, leaves)
+    except UnlowerableNode:
+        raise
+    except (Unlowerable, compiler.CompileError) as error:
+        _log.info("%s runs op by op: %s", label, error)
+        if single:
+            output.args = (output.args[0][0],)
+            part.recompile()
+        return None
+    graph = shim().make_graph(f"graph::{label}", [(leaf.dtype, leaf.sizes, leaf.layout) for leaf in leaves], answer)
+    return _Part(graph, shim().call_graph, single)
+
+
+def _leaf(value: Tensor) -> Leaf:
+    from neuron_lab.emulator.lowering import leaf_of
+
+    return leaf_of(value.dtype, tuple(map(int, value.shape)), tuple(map(int, value.stride())))

@@ -1,0 +1,120 @@
+"""``lower_graph``: a whole ATen graph -> one StableHLO module."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from ._fake import fake_tensors
+from ._layout import buffer_shape, contiguous_strides, physical_order, to_buffer, to_logical
+from ._mlir import to_stablehlo
+from ._recorder import Recorder
+from ._records import ExecPlan, Leaf, Lowered, Output, Unlowerable
+from ._trace import _torch_table
+
+_PLACEMENT = frozenset({"device", "layout", "pin_memory", "non_blocking"})
+
+
+class UnlowerableNode(Unlowerable):
+    """One node of the graph cannot become a part of the module; ``node`` is its name, the message the reason."""
+
+    def __init__(self, node: str, reason: str) -> None:
+        super().__init__(reason)
+        self.node = node
+
+
+def lower_graph(module: fx.GraphModule, leaves: Sequence[Leaf], default_dtype: torch.dtype) -> Lowered:
+    """Lower a functional ATen graph whose placeholders are ``leaves``, all tensors.
+
+    Results take the strides of the nodes' metadata where those are dense. Raises UnlowerableNode when one node is the cause,
+    Unlowerable for the graph as a whole. To be called as ``lower`` is.
+    """
+    started = time.perf_counter()
+    with fake_tensors(default_dtype):
+        graph, plan = _trace(module, leaves)
+    traced = time.perf_counter()
+    text = to_stablehlo(graph)
+    return Lowered(text, plan, str(module.graph), True, traced - started, time.perf_counter() - traced)
+
+
+def _trace(module: fx.GraphModule, leaves: Sequence[Leaf]) -> tuple[fx.Graph, ExecPlan]:
+    recorder = Recorder(_torch_table())
+    buffers = [torch.empty(buffer_shape(leaf), dtype=leaf.dtype) for leaf in leaves]
+    for index, buffer in enumerate(buffers):
+        recorder.placeholder(f"arg{index}", buffer)
+    output = next(node for node in module.graph.nodes if node.op == "output")
+    replay = _Replay(module)
+    outputs: list[Output] = []
+    nodes: list[fx.Node] = []
+    returns: list[tuple[Any, ...]] = []
+    with recorder:
+        logical = [to_logical(buffer, leaf) for buffer, leaf in zip(buffers, leaves, strict=True)]
+        results = replay.run(*logical)
+        for node, result in zip(output.args[0], results, strict=True):
+            if not isinstance(result, Tensor):
+                returns.append(("none",) if result is None else ("value", int(result)))
+                continue
+            strides = _strides(node, result)
+            dense = to_buffer(result, strides)
+            assert dense is not None
+            nodes.append(recorder.node(dense))
+            outputs.append(Output(str(result.dtype).removeprefix("torch."), tuple(result.shape), strides))
+            returns.append(("out", len(outputs) - 1))
+    recorder.graph.output(tuple(nodes))
+    inputs = _drop_unused(recorder.graph)
+    return recorder.graph, ExecPlan(inputs, tuple(outputs), (), tuple(returns))
+
+
+def _drop_unused(graph: fx.Graph) -> tuple[int, ...]:
+    """Erase dead nodes; gives the indices of the leaves that are left."""
+    for node in reversed(graph.nodes):
+        if node.op == "call_function" and not node.users:
+            graph.erase_node(node)
+    kept = []
+    for node in list(graph.nodes):
+        if node.op == "placeholder":
+            if node.users:
+                kept.append(int(node.name.removeprefix("arg")))
+            else:
+                graph.erase_node(node)
+    return tuple(kept)
+
+
+def _strides(node: Any, result: Tensor) -> tuple[int, ...]:
+    value = node.meta.get("val") if isinstance(node, fx.Node) else None
+    if isinstance(value, Tensor) and tuple(value.shape) == tuple(result.shape):
+        strides = tuple(int(stride) for stride in value.stride())
+        if 0 not in result.shape and physical_order(tuple(result.shape), strides) is not None:
+            return strides
+    return contiguous_strides(result.shape)
+
+
+class _Replay(fx.Interpreter):
+    """Runs the graph's nodes on fake CPU tensors, and knows at which one it failed."""
+
+    def __init__(self, module: fx.GraphModule) -> None:
+        super().__init__(module)
+        self.extra_traceback = False  # it would append the node and its source to every message
+
+    def run_node(self, n: fx.Node) -> Any:
+        try:
+            return super().run_node(n)
+        except UnlowerableNode:
+            raise
+        except Exception as error:  # PyTorch raises many types; each one means that this node stays out of the module
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            raise UnlowerableNode(n.name, lines[0][:240]) from error
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if isinstance(target, torch._ops.OpOverload):
+            if torch.Tag.nondeterministic_seeded in target.tags:
+                raise Unlowerable("random numbers are drawn on the host")
+            kwargs = {name: value for name, value in kwargs.items() if name not in _PLACEMENT}
+            if target is torch.ops.aten.cat.default:
+                # An empty key/value cache; an empty input has no buffer that could be handed over.
+                args = ([part for part in args[0] if part.numel()] or args[0][:1], *args[1:])
+        return target(*args, **kwargs)

@@ -1,0 +1,162 @@
+"""`torch.compile(backend="neuron")` against eager on the same device."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_neuronx
+from torch import Tensor, nn
+
+from tests.emulated import DEVICE
+
+
+@pytest.fixture(autouse=True)
+def _fresh_dynamo() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    made: Callable[..., Any] = torch.compile(function, backend="neuron")
+    return made
+
+
+def graphs() -> list[str]:
+    return [
+        entry["op"] for entry in torch_neuronx._C._get_compilation_cache_entries() if entry["op"].startswith("graph::")
+    ]
+
+
+def close(got: Any, want: Any) -> None:
+    torch.testing.assert_close(got.detach().cpu(), want.detach().cpu(), rtol=1e-4, atol=1e-5)
+
+
+def test_forward_and_backward_are_one_neff_each() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4)).to(DEVICE)
+    eager = copy.deepcopy(model)
+    x = torch.randn(5, 8, device=DEVICE)
+    before = len(graphs())
+    got, want = compiled(model)(x), eager(x)
+    got.square().sum().backward()
+    want.square().sum().backward()
+    close(got, want)
+    for p, q in zip(model.parameters(), eager.parameters(), strict=True):
+        assert p.grad is not None and q.grad is not None
+        close(p.grad, q.grad)
+    assert len(graphs()) - before == 2
+
+
+def test_every_shape_has_its_own_graph_and_none_is_dynamic() -> None:
+    function = compiled(lambda x: x * 2 + 1)
+    for size in (3, 4, 5):
+        x = torch.arange(float(size), device=DEVICE)
+        close(function(x), x * 2 + 1)
+
+
+def test_dropout_draws_as_in_eager() -> None:
+    def function(x: Tensor) -> Tensor:
+        return F.dropout(x * 2, 0.5) + 1
+
+    torch.manual_seed(1)
+    got = compiled(function)(torch.ones(50, device=DEVICE))
+    torch.manual_seed(1)
+    assert torch.equal(got.cpu(), function(torch.ones(50)))
+
+
+def test_input_mutation_and_views_of_inputs() -> None:
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x.add_(1)
+        return y * x, x.view(-1), y.t()
+
+    x, y = torch.ones(2, 3, device=DEVICE), torch.ones(2, 3, device=DEVICE)
+    product, flat, turned = compiled(function)(x, y)
+    assert x.tolist() == [[2.0] * 3] * 2
+    assert product.tolist() == [[2.0] * 3] * 2
+    assert flat.data_ptr() == x.data_ptr()
+    assert turned.shape == (3, 2) and turned.data_ptr() == y.data_ptr()
+
+
+def test_graph_breaks_and_sizes_that_depend_on_data() -> None:
+    def function(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x + 1
+        if y.sum() > 0:
+            y = y * 2
+        return torch.nonzero(y), torch.unique(y)
+
+    x = torch.tensor([1.0, -1.0, 3.0], device=DEVICE)
+    for got, want in zip(compiled(function)(x), function(x.cpu()), strict=True):
+        assert torch.equal(got.cpu(), want)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")  # PyTorch's own import
+def test_an_optimizer_step_inside_the_graph() -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(4, 2).to(DEVICE)
+    eager = copy.deepcopy(model)
+    x = torch.randn(3, 4, device=DEVICE)
+
+    def steps(model: nn.Module) -> Callable[[], None]:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+
+        def step() -> None:
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+
+        return step
+
+    one, other = compiled(steps(model)), steps(eager)
+    for _ in range(3):
+        one()
+        other()
+    close(model.weight, eager.weight)
+
+
+def test_autocast_and_inference_mode() -> None:
+    model = nn.Linear(4, 4).to(DEVICE)
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
+        assert compiled(model)(torch.ones(2, 4, device=DEVICE)).dtype == torch.bfloat16
+    with torch.inference_mode():
+        close(compiled(model)(torch.ones(3, 4, device=DEVICE)), model(torch.ones(3, 4, device=DEVICE)))
+
+
+def test_host_inputs_are_copied() -> None:
+    got = compiled(lambda x, y: x + y)(torch.ones(3, device=DEVICE), torch.tensor(2.0))
+    assert got.device.type == DEVICE and got.tolist() == [3.0] * 3
+
+
+def test_inputs_with_gaps_and_other_cores() -> None:
+    function = compiled(lambda x: torch.relu(x) @ x.t())
+    x = torch.randn(4, 6, device="neuron:1")[:, ::2]
+    got = function(x)
+    assert got.device == x.device
+    close(got, torch.relu(x) @ x.t())
+
+
+def test_dynamic_shapes_are_refused_with_the_text_of_torchneuron() -> None:
+    function = torch.compile(lambda x: x + 1, backend="neuron", dynamic=True)
+    with pytest.raises(
+        Exception, match="Dynamic shapes detected in the model, but torch-neuronx requires static shapes"
+    ):
+        function(torch.ones(3, device=DEVICE))
+
+
+def test_a_part_that_does_not_lower_can_be_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_NEURONX_DISABLE_FALLBACK_EXECUTION", "1")
+    with pytest.raises(
+        Exception, match=r"random numbers are drawn on the host.*TORCH_NEURONX_DISABLE_FALLBACK_EXECUTION=1"
+    ):
+        compiled(lambda x: F.dropout(x, 0.5))(torch.ones(4, device=DEVICE))
+
+
+def test_a_mode_is_warned_of_and_ignored() -> None:
+    function = torch.compile(lambda x: x + 1, backend="neuron", mode="max-autotune")
+    with pytest.warns(UserWarning, match="Neuron backend does not support mode='max-autotune'"):
+        assert function(torch.ones(2, device=DEVICE)).tolist() == [2.0, 2.0]

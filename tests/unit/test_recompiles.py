@@ -1,0 +1,82 @@
+"""Signatures read back, and what differs between two."""
+
+from __future__ import annotations
+
+import pytest
+
+from neuron_lab.recording import Environment, Recorder, Surroundings
+from neuron_lab.report import Report
+from neuron_lab.report._recompiles import compare
+from neuron_lab.report._signature import Number, Static, Tensor, parse
+from tests.fakes.device import FakeDevice
+
+TAIL = " default=float32"
+
+
+def test_parse() -> None:
+    text = "aten::f.x(float32[8, 3]{1, 0}, [float32[2], int64[]], int64~, float64#, alpha=1, mode='a, b', [True, False]) default=float32"
+    found = parse(text)
+    assert (found.op, found.default) == ("aten::f.x", "float32")
+    assert dict(found.arguments) == {
+        "input 0": Tensor("float32", (8, 3), "{1, 0}"),
+        "input 1[0]": Tensor("float32", (2,)),
+        "input 1[1]": Tensor("int64", ()),
+        "argument 2": Number("int64"),
+        "argument 3": Number("float64"),
+        "alpha": Static("1"),
+        "mode": Static("'a, b'"),
+        "argument 6": Static("[True, False]"),
+    }
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "f(", ")(", "a(b[c, {)", "aten::f() default=", "f(x=, ,)"])
+def test_parse_never_fails(text: str) -> None:
+    assert isinstance(parse(text).op, str)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "texts"),
+    [
+        ("f(float32[64, 8])", "f(float32[37, 8])", ["dim 0 of input 0: 64 → 37"]),
+        ("f(float32[64, 8], float32[64, 4])", "f(float32[37, 8], float32[37, 4])", ["dim 0 of input 0 and input 1: 64 → 37"]),
+        ("f(float32[4, 9, 9])", "f(float32[4, 10, 10])", ["dim 1 of input 0: 9 → 10"]),
+        ("f(float32[4])", "f(bfloat16[4])", ["dtype of input 0: float32 → bfloat16"]),
+        ("f(int64#)", "f(float64#)", ["dtype of argument 0: int64 → float64"]),
+        ("f(float32[4, 2])", "f(float32[4, 2]{1, 0})", ["layout of input 0: contiguous → {1, 0}"]),
+        ("f(float32[4], [1])", "f(float32[4], [2])", ["argument 1: [1] → [2]"]),
+        ("f(float32[4])", "f(float32[4, 1])", ["rank of input 0: [4] → [4, 1]"]),
+        ("f(float32[4])", "f(float32[4], dim=1)", ["arguments: 1 arguments → 2 arguments"]),
+        ("f(float32[8, 64], float32[64, 64])", "f(float32[8, 128], float32[10, 128])", ["dim 1 of input 0 and input 1: 64 → 128", "dim 0 of input 1: 64 → 10"]),
+        ("f(float32[4])", "f(float32[4])", []),
+    ],
+)  # fmt: skip
+def test_compare(old: str, new: str, texts: list[str]) -> None:
+    assert [str(change) for change in compare(parse(old + TAIL), parse(new + TAIL))] == texts
+
+
+def made(device: FakeDevice, sizes: str) -> None:
+    device.run("aten::mm", compile_ms=(1, 2, 7), neff=sizes, signature=f"aten::mm(float32[{sizes}]){TAIL}")
+
+
+def test_each_compile_has_its_nearest_signature_and_a_fix() -> None:
+    device = FakeDevice()
+    around = Surroundings(history=lambda: device.history)
+    made(device, "64, 8")
+    span = Recorder(device.hook(), Environment("emulated", True), surroundings=around, clock=device.clock)
+    span.start()
+    device.at(5, file="/p/train.py")
+    made(device, "37, 8")
+    made(device, "37, 9")
+    device.run("aten::other", compile_ms=(1, 1, 1), signature=f"aten::other(float32[1]){TAIL}")
+    frame = Report(span.finish()).recompiles
+    assert frame.changed.tolist() == [
+        "dim 0 of input 0: 64 → 37",
+        "dim 1 of input 0: 8 → 9",
+        "first compile of this op",
+    ]
+    assert frame.nearest.tolist() == ["aten::mm(float32[64, 8])", "aten::mm(float32[37, 8])", ""]
+    assert frame.met.tolist() == ["earlier", "here", ""]
+    assert frame["where"].tolist() == ["train.py line 5"] * 3
+    assert frame.cost_s.tolist() == pytest.approx([0.010, 0.010, 0.003])
+    assert "drop_last" in frame.fix[0]
+    assert "static cache" in frame.fix[1]
