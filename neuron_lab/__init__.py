@@ -14,17 +14,20 @@ from neuron_lab.errors import BudgetExceeded, DeviceProblem, NeuronLabError, Usa
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from neuron_lab._memory import Memory, memory
     from neuron_lab._pages import Page, explain, recompiles
     from neuron_lab._profile import profile
     from neuron_lab._result import Profile, last
     from neuron_lab._status import Status, status
 
 _HOMES = {
+    "Memory": "neuron_lab._memory",
     "Page": "neuron_lab._pages",
     "Profile": "neuron_lab._result",
     "Status": "neuron_lab._status",
     "explain": "neuron_lab._pages",
     "last": "neuron_lab._result",
+    "memory": "neuron_lab._memory",
     "profile": "neuron_lab._profile",
     "recompiles": "neuron_lab._pages",
     "status": "neuron_lab._status",
@@ -33,6 +36,7 @@ _HOMES = {
 __all__ = [
     "BudgetExceeded",
     "DeviceProblem",
+    "Memory",
     "NeuronLabError",
     "Page",
     "Profile",
@@ -42,6 +46,7 @@ __all__ = [
     "explain",
     "last",
     "load_ipython_extension",
+    "memory",
     "profile",
     "recompiles",
     "status",

@@ -65,9 +65,9 @@ x = torch.randn(32, 64).to("neuron")
 probabilities = net(x).softmax(-1)
 
 # %% [markdown]
-# The bar splits the cell's time. Nearly all of it is *compile*: four NEFFs for four ops, as the two linear layers have
-# different shapes and GELU and softmax need one each. If you have run this notebook before, the NEFFs were found on
-# disk and *compile* is the time it took to load them; that is still far more than running them.
+# The bar splits the cell's time. Nearly all of it is *start the compiler*, once in a process, and *compile*: four NEFFs
+# for four ops, as the two linear layers have different shapes and GELU and softmax need one each. If you have run this
+# notebook before, *load from disk* stands in place of *compile*; that is still far more than running the NEFFs.
 #
 # Now the same cell again.
 
@@ -322,6 +322,7 @@ assert warm.summary.cold_calls == 0
 # ## Where to go next
 #
 # - `01_what_happens_when_an_op_runs` follows one op down the whole road and opens the NEFF it leaves on disk.
+# - `02_reading_a_profile` and `03_recompiles_and_how_to_stop_them` find what costs time, and remove it.
 # - `%neuron --help` lists the commands, `%neuron profile --help` the options. `%neuron last` shows the latest report again.
 # - In a script: `with neuron_lab.profile() as p: ...`, then `p.show()`.
 # - `print(y.cpu())` rather than `print(y)`: printing a device tensor formats it with device ops, and those are compiled

@@ -39,7 +39,7 @@ class _Names:
 _FAMILIES = (
     (
         "gather scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ index_select index_add index_add_ "
-        "index_copy index_copy_",
+        "index_copy index_copy_ index_reduce index_reduce_",
         _Names("index", dim="dim"),
     ),
     ("index_fill index_fill_", _Names("index", dim="dim", negative=True)),

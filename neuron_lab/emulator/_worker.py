@@ -22,7 +22,7 @@ class Worker:
     """Runs jobs one after another; jobs asked for again while they run are joined by their key."""
 
     def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[tuple[Future[object], Callable[[], object]]] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[str, Future[object], Callable[[], object]]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._running: dict[str, Future[object]] = {}
         self._thread: threading.Thread | None = None
@@ -35,9 +35,8 @@ class Worker:
             future = self._running.get(key)
             if future is None:
                 future = self._running[key] = Future()
-                future.add_done_callback(lambda _: self._forget(key))
                 self._start()
-                self._jobs.put((future, job))
+                self._jobs.put((key, future, job))
         return future.result()  # type: ignore[return-value]  # a key belongs to one kind of job
 
     def _forget(self, key: str) -> None:
@@ -56,9 +55,15 @@ class Worker:
 
     def _work(self) -> None:
         while True:
-            future, job = self._jobs.get()
+            key, future, job = self._jobs.get()
             try:
-                future.set_result(job())
+                result = job()
             except BaseException as error:  # handed to the caller, who waits for it
+                self._forget(key)
                 future.set_exception(error)
+            else:
+                # Forgotten first: who asks again once the result is out must not join a job that has ended.
+                self._forget(key)
+                future.set_result(result)
+                del result
             del future, job  # an error's traceback holds the caller's frames, and those its tensors

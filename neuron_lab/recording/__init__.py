@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from neuron_lab.recording._environment import Environment, environment
 from neuron_lab.recording._events import Compile, Copy, CopyTotal, Fallback, OpCall, OpTotal, Where
+from neuron_lab.recording._holdings import Holding, Root, frames_of, holdings, traceback_roots
 from neuron_lab.recording._recorder import Recorder
 from neuron_lab.recording._recording import CorePeak, Recording
 from neuron_lab.recording._sources import Source
@@ -16,12 +17,17 @@ __all__ = [
     "CorePeak",
     "Environment",
     "Fallback",
+    "Holding",
     "OpCall",
     "OpTotal",
     "Recorder",
     "Recording",
+    "Root",
     "Source",
     "Surroundings",
     "Where",
     "environment",
+    "frames_of",
+    "holdings",
+    "traceback_roots",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from neuron_lab.recording import Compile, Recording, Where
@@ -17,13 +17,14 @@ Kind: TypeAlias = Literal["first", "dimension", "rank", "dtype", "layout", "stat
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that differs, in every argument where it does: size 64 became 37 in dimension 0 of inputs 0 and 1."""
+    """One thing that differs: size 64 became 37 in dimension 0 of `arguments`; `touched` are all arguments in which it did."""
 
     kind: Kind
     old: str
     new: str
     arguments: tuple[str, ...]
     dimension: int | None = None
+    touched: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         names = " and ".join(self.arguments)
@@ -94,21 +95,22 @@ def compare(old: Signature, new: Signature) -> tuple[Change, ...]:
     for (name, before), (_, after) in zip(old.arguments, new.arguments, strict=True):
         for kind, was, now, dimension in _differences(before, after):
             found.setdefault((kind, was, now, dimension), []).append(name)
-    changes = [Change(kind, was, now, tuple(names), dim) for (kind, was, now, dim), names in found.items()]
+    changes = [
+        Change(kind, was, now, tuple(names), dim, tuple(names)) for (kind, was, now, dim), names in found.items()
+    ]
     if old.default != new.default:
         changes.append(Change("default dtype", old.default, new.default, ()))
     return tuple(_merged(changes))
 
 
 def _merged(changes: list[Change]) -> list[Change]:
-    """A size that changed alike in several dimensions is named by the first."""
-    merged: dict[tuple[Kind, str, str], Change] = {}
+    """A size that changed alike in several dimensions is one change, named by the first."""
+    merged: dict[tuple[object, ...], Change] = {}
     for change in changes:
-        key = change.kind, change.old, change.new
-        if change.kind != "dimension" or key not in merged:
-            merged[key if change.kind == "dimension" else (change.kind, change.old, "|".join(change.arguments))] = (
-                change
-            )
+        sized = change.kind == "dimension"
+        key = (change.kind, change.old, change.new, () if sized else change.arguments)
+        first = merged.get(key)
+        merged[key] = change if first is None else replace(first, touched=(*first.touched, *change.touched))
     return list(merged.values())
 
 

@@ -23,6 +23,8 @@ _WEIGHTS = {
 }
 _MATRIX = {**_WEIGHTS, "aten::mm": {"input 1"}}
 _SIZES_SHOWN = 3
+# Fewer values are layers that differ, such as a softmax over dim 1 and one over dim 2.
+_VALUES = 4
 _TINY_NS = 200_000
 _TINY_NEFFS = 16
 _TINY_LINES = 8
@@ -43,7 +45,7 @@ def other_sizes(facts: Facts) -> Iterator[Finding]:
     proven = {
         (change.old, change.new)
         for row, change in candidates
-        if row.compile.op in _WEIGHTS and not set(change.arguments) & _WEIGHTS[row.compile.op]
+        if row.compile.op in _WEIGHTS and not set(change.touched) & _WEIGHTS[row.compile.op]
     }
     sized = [
         (row, change)
@@ -73,11 +75,14 @@ def other_values(facts: Facts) -> Iterator[Finding]:
     groups: defaultdict[tuple[object, ...], list[tuple[Recompile, Change]]] = defaultdict(list)
     for row in facts.recompiles:
         change = row.change
-        if change is not None and change.kind == "static" and row.where is not None:
+        # What has no tensor, arange(n), makes one: it is not called again for another value, but for another size.
+        if change is None or not read(row.compile.signature).tensors:
+            continue
+        if change.kind == "static" and row.where is not None:
             groups[line_of(row.where), row.compile.op, change.arguments].append((row, change))
     for group in groups.values():
         values = {change.new for _, change in group} | {change.old for _, change in group}
-        if len(values) < 3:
+        if len(values) < _VALUES:
             continue
         row, change = group[0]
         yield Finding(
@@ -134,7 +139,7 @@ def _is_data(row: Recompile, change: Change, widths: set[int], proven: set[tuple
     if change.kind != "dimension" or row.where is None:
         return False
     own = _MATRIX.get(row.compile.op, set())
-    if set(change.arguments) <= own:
+    if set(change.touched) <= own or (row.compile.op in _WEIGHTS and set(change.touched) & own):
         return False
     return int(change.new) not in widths or (change.old, change.new) in proven
 

@@ -151,9 +151,16 @@ UNCHECKED: dict[str, Program] = {
         torch.ones(1, 3, device=d), torch.tensor([[0, 5, -1]], device=d)
     ),
     "max_unpool1d": lambda d: F.max_unpool1d(torch.ones(1, 1, 1, device=d), torch.tensor([[[9]]], device=d), 2),
+}
+DIVISIONS: dict[str, Program] = {
     "integer division": lambda d: places(d, 1, 2) // places(d, 0, 1),
     "integer remainder": lambda d: places(d, 1, 2) % places(d, 0, 1),
 }
+
+
+@programs(DIVISIONS)
+def test_integers_divided_by_zero_are_refused(program: Program) -> None:
+    assert_fails_alike(program)
 
 
 @pytest.mark.xfail(

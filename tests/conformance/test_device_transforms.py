@@ -160,9 +160,6 @@ print(sorted({row[0] for row in shim().plans()}))
 """
 
 
-@pytest.mark.xfail(
-    strict=True, reason="threads that first describe one op free each other's description (g_ops in csrc/run.cpp)"
-)
 def test_threads_that_first_meet_an_op_together() -> None:
     expected = ["aten::add.Tensor", "aten::exp", "aten::mul.Tensor", "aten::neg", "aten::sigmoid"]
     assert output_of(RACE) == str(expected)

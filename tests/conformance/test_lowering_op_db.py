@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.filterwarn
 UNINITIALISED = ("aten::new_empty.", "aten::new_empty_strided.")
 REFUSED_BY_THE_CPU = {"aten::_foreach_sub.Scalar", "aten::_foreach_sub_.Scalar"}
 """Samples with a boolean number, which eager PyTorch refuses."""
-LEAST_LOWERED = 500
-"""Overloads whose samples all agree; 540 of 727 were counted when this was written."""
+LEAST_LOWERED = 620
+"""Overloads whose samples all agree; 629 of 700 were counted when this was written."""
 
 
 def _overload(name: str) -> torch._ops.OpOverload:
@@ -36,9 +36,10 @@ def _outcome(call: Captured) -> tuple[str, str]:
     specimen = Specimen(op, call.args, call.kwargs)
     try:
         lowered = lower(specimen.call)
-    except Unlowerable as reason:
+        executable = compiler.compile(lowered.stablehlo)
+    except (Unlowerable, compiler.CompileError) as reason:
         return "refused", str(reason)
-    results = run(lowered, specimen, compiler.compile(lowered.stablehlo))
+    results = run(lowered, specimen, executable)
     try:
         compare(op, call.args, call.kwargs, specimen, lowered, results, op, rtol=1e-4, atol=1e-4)
     except AssertionError as error:

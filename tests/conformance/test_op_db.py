@@ -10,8 +10,6 @@ from .coverage import RANK, Row, classify, read_table
 from .op_db import Outcome, entries, run
 
 KNOWN = {
-    ("kron", "out"): "its composite writes through an _unsafe_view, which the device copies",
-    ("linalg.eig", "backward"): "a product with a conjugated view ignores the conj bit",
     ("nn.functional.linear", "backward"): "linear_backward has no CPU kernel for empty tensors",
     ("sparse.mm.reduce", "forward"): "sparse tensors on the device",
     ("sparse.sampled_addmm", "forward"): "sparse tensors on the device",

@@ -118,6 +118,12 @@ def test_quickstart_names_the_fallback_and_its_reason(quickstart: Any) -> None:
     assert "aten::_unique2 ran on the CPU 1×: " in report_after(quickstart, f"{PROFILED} -o fallen")
 
 
+def test_quickstart_has_a_finding_only_where_it_shows_one(quickstart: Any) -> None:
+    found = [data["text/plain"].splitlines()[0] for data in reports(quickstart) if "NRN" in data["text/plain"]]
+    assert len(found) == 1
+    assert "NRN012" in report_after(quickstart, f"{PROFILED} -o last_batch")
+
+
 def test_quickstart_learns(quickstart: Any) -> None:
     losses = [float(loss) for loss in re.findall(r"^step +\d+  loss ([\d.]+)$", printed(quickstart), re.MULTILINE)]
     assert len(losses) == 5

@@ -102,6 +102,8 @@ def test_layers_of_several_widths_are_no_recompiles() -> None:
         for width in (16, 32, 64, 128):
             linear(device, 10, width, out=2 * width)
             relu(device, 10, 2 * width)
+        for width in (16, 32, 64):
+            linear(device, 10, width, out=16)
         linear(device, 10, 256, out=256)
         linear(device, 10, 256, out=3)
 
@@ -132,14 +134,22 @@ def test_size_that_changed_since_an_earlier_cell() -> None:
 
 def test_static_argument_with_many_values() -> None:
     def program(device: FakeDevice) -> None:
-        for k in (1, 2, 3):
+        for k in (1, 2, 3, 4):
             device.run(
                 "aten::topk", compile_ms=(1, 1, 1), neff=f"k{k}", signature=f"aten::topk(float32[8], {k}, -1){TAIL}"
             )
 
     (finding,) = found(program)
-    assert (finding.code, finding.cost_ns) == ("NRN013", 6_000_000)
-    assert finding.message == "aten::topk compiled for 2 more values of argument 1: 2, 3"
+    assert (finding.code, finding.cost_ns) == ("NRN013", 9_000_000)
+    assert finding.message == "aten::topk compiled for 3 more values of argument 1: 2, 3, 4"
+
+
+def test_ranges_of_several_lengths_are_no_finding() -> None:
+    def program(device: FakeDevice) -> None:
+        for end in (1, 4, 12, 20, 21):
+            device.run("aten::arange", compile_ms=(1, 1, 1), neff=f"n{end}", signature=f"aten::arange({end}){TAIL}")
+
+    assert found(program) == ()
 
 
 @pytest.mark.parametrize(("reads_clock", "expected"), [(True, ["NRN011"]), (False, [])])

@@ -22,7 +22,7 @@ const std::set<std::string> kMoves = {
     "aten::new_empty", "aten::new_empty_strided", "aten::empty_like", "aten::zeros_like", "aten::ones_like", "aten::full_like", "aten::new_zeros",
     "aten::new_ones", "aten::new_full", "aten::rand_like", "aten::randn_like", "aten::randint_like", "aten::is_pinned", "aten::_pin_memory",
     "aten::pin_memory", "aten::resize", "aten::resize_as", "aten::set_", "aten::_copy_from", "aten::to_sparse", "aten::_to_sparse",
-    "aten::to_mkldnn", "aten::_sparse_coo_tensor_with_dims_and_tensors", "aten::is_same_size", "aten::_lazy_clone", "aten::unsafe_split",
+    "aten::to_mkldnn", "aten::_sparse_coo_tensor_with_dims_and_tensors", "aten::is_same_size", "aten::_lazy_clone", "aten::_unsafe_view", "aten::unsafe_split",
     "aten::unsafe_split_with_sizes", "aten::_nested_tensor_from_tensor_list", "aten::bernoulli", "aten::normal_functional", "aten::contiguous"};
 
 // A composite kernel that computes: worth one executable of its own instead of one for each of its parts.

@@ -65,8 +65,17 @@ struct Describer {
     device_tensor(copy, false);
   }
 
-  void device_tensor(const at::Tensor& tensor, bool written) {
-    check_core(tensor.get_device());
+  // Some ops (mm, dot) receive conjugated views as they are and would read the bits unresolved.
+  const at::Tensor& resolved(const at::Tensor& tensor) {
+    at::Tensor& copy = call.copies.emplace_back(
+        empty_strided_on(call.core, tensor.sizes(), c10::contiguous_strides(tensor.sizes()), tensor.scalar_type()));
+    at::_ops::copy_::call(host_alias_of_copy(copy), host_alias(tensor), false);
+    return copy;
+  }
+
+  void device_tensor(const at::Tensor& given, bool written) {
+    check_core(given.get_device());
+    const at::Tensor& tensor = !written && given.numel() != 0 && (given.is_conj() || given.is_neg()) ? resolved(given) : given;
     Leaf& leaf = call.leaves.emplace_back();
     leaf.original = leaf.source = &tensor;
     leaf.dtype = tensor.scalar_type();

@@ -47,6 +47,8 @@ def trace(call: OpCall) -> Trace:
     if torch.Tag.inplace_view in call.op.tags:
         raise Unlowerable("changes only the view of a tensor")
     refuse_dtypes(call.op, call.leaves)
+    if torch.float16 in {leaf.dtype for leaf in call.leaves} and any(leaf.dtype.is_complex for leaf in call.leaves):
+        raise Unlowerable("its result is complex32, which has no lowering")
     form = _form(call.op)
     arguments = {k: v for k, v in bind(call.op, call.args, call.kwargs).items() if k not in _PLACEMENT}
     if arguments.pop("generator", None) is not None:

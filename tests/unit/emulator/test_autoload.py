@@ -56,9 +56,6 @@ def test_torch_neuronx_attaches_the_device_without_autoload() -> None:
     assert output_of(program, TORCH_DEVICE_BACKEND_AUTOLOAD="0") == "[1.0, 1.0]"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="attach() imports torch, which attaches within it, and then registers a second time"
-)
 def test_torch_neuronx_may_be_imported_first() -> None:
     assert output_of("import torch_neuronx, torch; print(torch.ones(2, device='neuron').tolist())") == "[1.0, 1.0]"
 
@@ -102,15 +99,11 @@ def test_the_environment_limits_the_cores(variable: str, count: str) -> None:
     assert output_of(program, **{variable: count}) == "2 neuron:1"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="autoload starts a built shim: a bad list makes `import torch` fail in its own words"
-)
 def test_a_bad_list_of_cores_is_one_clear_error() -> None:
     done = run_fresh("import torch; torch.ones(1, device='neuron')", NEURON_RT_VISIBLE_CORES="0-9")
     assert done.returncode == 1 and "NEURON_RT_VISIBLE_CORES='0-9'" in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.xfail(strict=True, reason="autoload starts a built shim, so importing torch counts as starting the device")
 def test_importing_torch_does_not_start_the_device() -> None:
     assert output_of("import torch; print(torch.neuron.is_initialized())") == "False"
 

@@ -116,7 +116,6 @@ def test_a_library_that_does_not_load_is_a_problem(place: Place) -> None:
     assert "BuildProblem" in done.stderr and "does not load" in done.stderr and "Delete that file" in done.stderr
 
 
-@pytest.mark.xfail(strict=True, reason="autoload starts a built shim: one that does not load makes `import torch` fail")
 def test_a_library_that_does_not_load_leaves_programs_on_the_host_alone(place: Place) -> None:
     run_fresh(BUILD, **place.variables)
     program = "import torch; print(torch.ones(2).sum().item())"

@@ -167,7 +167,6 @@ def test_a_session_starts_anew(x: torch.Tensor) -> None:
     assert ops(first) == ["aten::relu"] and ops(second) == ["aten::exp"]
 
 
-@pytest.mark.xfail(strict=True, reason="start does not empty the compiles of the session before")
 def test_a_session_that_starts_anew_forgets_its_compiles() -> None:
     session, y = hook(), torch.empty(6, 9, device=DEVICE)
     recorded(lambda: y.tan(), session)

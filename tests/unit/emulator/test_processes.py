@@ -117,16 +117,9 @@ REFUSED = (
         "torch.ones(2, device='neuron')",
         "torch.neuron.init()",
         "torch.neuron.current_stream()",
-        *(
-            pytest.param(
-                call, marks=pytest.mark.xfail(strict=True, reason="allocating and copying are not refused after a fork")
-            )
-            for call in (
-                "torch.empty(2, device='neuron')",
-                "torch.tensor([1.0], device='neuron')",
-                "torch.ones(2).to('neuron')",
-            )
-        ),
+        "torch.empty(2, device='neuron')",
+        "torch.tensor([1.0], device='neuron')",
+        "torch.ones(2).to('neuron')",
     ],
 )
 def test_a_forked_child_is_refused(call: str) -> None:
@@ -134,7 +127,6 @@ def test_a_forked_child_is_refused(call: str) -> None:
     assert first.startswith(REFUSED) and second == "[3.0, 3.0] False"
 
 
-@pytest.mark.xfail(strict=True, reason="autoload starts a built shim, so importing torch counts as starting the device")
 def test_a_fork_before_the_device_is_used_may_use_it() -> None:
     program = """
 import os, torch

@@ -140,9 +140,6 @@ def test_a_finished_job_lets_its_caller_go(worker: Worker) -> None:
     assert frees_its_frame(worker, lambda: None)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the thread's `future` keeps the exception, its traceback and with it the caller's tensors"
-)
 def test_a_failed_job_lets_its_caller_go(worker: Worker) -> None:
     assert frees_its_frame(worker, lambda: 1 // 0)
 

@@ -135,6 +135,20 @@ def unsafe_split(self: Tensor, split_size: int, dim: int = 0) -> list[Tensor]:
     return split_with_sizes_copy(self, sizes, dim)
 
 
+@decompose(aten.constant_pad_nd.default)
+def constant_pad_nd(self: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
+    """XLA's CPU backend takes no negative padding: those borders are cut off first."""
+    if all(amount >= 0 for amount in pad):
+        return NotImplemented
+    for i in range(len(pad) // 2):
+        dim = self.dim() - 1 - i
+        left, right = max(-pad[2 * i], 0), max(-pad[2 * i + 1], 0)
+        if left or right:
+            self = torch.narrow(self, dim, left, self.size(dim) - left - right)
+    grown = [max(amount, 0) for amount in pad]
+    return aten.constant_pad_nd.default(self, grown, value) if any(grown) else self.clone()
+
+
 def _pad_backward(grad: Tensor, self: Tensor, padding: Sequence[int], reflect: bool) -> Tensor:
     """Fold the padded borders back, one dim after another."""
     rank = len(padding) // 2

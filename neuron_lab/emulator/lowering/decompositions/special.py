@@ -209,8 +209,8 @@ def gcd(self: Tensor, other: Tensor) -> Tensor:
 
 def _euclid(self: Tensor, other: Tensor) -> Tensor:
     common = result_type(self, other)
-    if common == torch.bool:
-        raise Unlowerable("gcd of booleans")
+    if common == torch.bool or common.is_floating_point or common.is_complex:
+        raise Unlowerable("gcd takes integers")
     left, right = torch.broadcast_tensors(torch.abs(cast(self, common)), torch.abs(cast(other, common)))
     kind = type_of(left)
     flags = tensor_type(left.shape, torch.bool)

@@ -1,0 +1,20 @@
+"""Live device tensors by name: variable, module path, optimizer state, Out[n], last traceback; HBM in use and peak."""
+
+from __future__ import annotations
+
+from neuron_lab import _memory
+from neuron_magics._context import Context
+from neuron_magics._parser import Parser
+
+
+def arguments(parser: Parser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--free",
+        action="store_true",
+        help="first let go of what the notebook keeps alive: Out, _, _5, the last traceback; never your variables",
+    )
+
+
+def run(text: str, parser: Parser, context: Context) -> _memory.Memory:
+    return _memory.memory(free=parser.parse(text).free)

@@ -1,0 +1,177 @@
+"""Live device tensors and who holds them."""
+
+from __future__ import annotations
+
+import gc
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# Deep enough for a dict of lists in an object; a graph of objects without end is not followed.
+_DEPTH = 4
+_ITEMS = 2000
+_KINDS = ("parameters", "gradients", "optimizer state", "activations", "other")
+_PLAIN = (str, bytes, int, float, complex, bool, type(None), type, types.ModuleType, types.BuiltinFunctionType)
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """One block of HBM in use. `names` are the ways to it, the user's own first; empty when only a temporary or PyTorch holds it.
+
+    `kind` is "parameters", "gradients", "optimizer state", "activations" (a result of autograd) or "other".
+    """
+
+    names: tuple[str, ...]
+    kind: str
+    core: int
+    bytes: int
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Where a search for names starts: `name` is what the user would type, or says who holds the value."""
+
+    name: str
+    value: Any
+
+
+def holdings(roots: list[Root]) -> tuple[Holding, ...]:
+    """Every block of HBM that a Python tensor uses, the largest first; views of one block are one holding."""
+    import torch
+
+    names = _Names()
+    for root in roots:
+        names.walk(root.value, root.name)
+    blocks: dict[tuple[int, int], list[torch.Tensor]] = {}
+    for item in gc.get_objects():
+        # type() rather than isinstance(): a lazy proxy must not wake up because it was looked at.
+        if issubclass(type(item), torch.Tensor) and (place := _block(item)) is not None:
+            blocks.setdefault(place, []).append(item)
+    found = [_holding(tensors, place[0], names) for place, tensors in blocks.items()]
+    return tuple(sorted(found, key=lambda item: (-item.bytes, item.names)))
+
+
+def _block(tensor: Any) -> tuple[int, int] | None:
+    """Core and address; None for a tensor that has no HBM of its own."""
+    if tensor.device.type != "neuron" or type(tensor).__name__ in ("FakeTensor", "FunctionalTensor"):
+        return None
+    storage = tensor.untyped_storage()
+    return (int(tensor.device.index or 0), int(storage.data_ptr())) if storage.nbytes() else None
+
+
+def _holding(tensors: list[Any], core: int, names: _Names) -> Holding:
+    known = [entry for tensor in tensors for entry in names.of(tensor)]
+    kinds = [kind for _, kind in known if kind] + [
+        "activations" if tensor.grad_fn is not None else "other" for tensor in tensors
+    ]
+    largest = max(tensors, key=lambda tensor: int(tensor.numel()))
+    return Holding(
+        names=tuple(dict.fromkeys(name for name, _ in known)),
+        kind=min(kinds, key=_KINDS.index),
+        core=core,
+        bytes=int(largest.untyped_storage().nbytes()),
+        shape=tuple(largest.shape),
+        dtype=str(largest.dtype).removeprefix("torch."),
+    )
+
+
+class _Names:
+    """Names of tensors, found by walking from the roots; the first root that reaches an object names it."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, list[tuple[str, str]]] = {}
+        self._seen: dict[int, Any] = {}
+
+    def of(self, tensor: Any) -> list[tuple[str, str]]:
+        """(name, kind) of a tensor."""
+        return self._names.get(id(tensor), [])
+
+    def walk(self, value: Any, name: str, depth: int = _DEPTH) -> None:
+        """Name every tensor that `value` leads to."""
+        import torch
+
+        kind = type(value)
+        if issubclass(kind, torch.Tensor):
+            self._add(value, name, "parameters" if issubclass(kind, torch.nn.Parameter) else "")
+            return
+        if depth == 0 or isinstance(value, _PLAIN) or id(value) in self._seen:
+            return
+        self._seen[id(value)] = value  # kept: an id is true for a living object only
+        if issubclass(kind, torch.optim.Optimizer):
+            self._optimizer(value, name)
+            return
+        for label, item in _children(value):
+            self.walk(item, f"{name}{label}", depth if issubclass(kind, torch.nn.Module) else depth - 1)
+
+    def _add(self, tensor: Any, name: str, kind: str) -> None:
+        self._names.setdefault(id(tensor), []).append((name, kind))
+        if tensor.is_leaf and tensor.grad is not None:
+            self._names.setdefault(id(tensor.grad), []).append((f"{name}.grad", "gradients"))
+
+    def _optimizer(self, optimizer: Any, name: str) -> None:
+        for position, (parameter, state) in enumerate(optimizer.state.items()):
+            known = self.of(parameter)
+            owner = known[0][0] if known else str(position)
+            for key, value in state.items():
+                if hasattr(value, "untyped_storage"):
+                    self._add(value, f"{name}.state[{owner}][{key!r}]", "optimizer state")
+
+
+def _children(value: Any) -> Iterator[tuple[str, Any]]:
+    """(what to append to the name, object) for what a container, module, closure or plain object holds."""
+    import torch
+
+    kind = type(value)
+    if issubclass(kind, torch.nn.Module):
+        for group in (value._parameters, value._buffers, value._modules):
+            yield from ((f".{key}", item) for key, item in group.items())
+        own = vars(value)
+        yield from ((f".{key}", item) for key, item in own.items() if not key.startswith("_"))
+    elif issubclass(kind, dict):
+        yield from (
+            (f"[{key!r}]" if isinstance(key, (str, int)) else "[…]", item) for key, item in _first(value.items())
+        )
+    elif issubclass(kind, (list, tuple, set, frozenset)):
+        yield from ((f"[{index}]", item) for index, item in enumerate(_first(value)))
+    elif issubclass(kind, types.FunctionType):
+        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+        for free, cell in cells:
+            try:
+                yield f".{free}", cell.cell_contents
+            except ValueError:
+                continue  # not assigned yet
+    elif issubclass(kind, types.MethodType):
+        yield "", value.__self__
+    elif isinstance(getattr(kind, "__dict__", {}).get("__dict__"), types.GetSetDescriptorType):
+        yield from ((f".{key}", item) for key, item in _first(vars(value).items()))
+
+
+def _first(items: Any) -> Iterator[Any]:
+    for count, item in enumerate(tuple(items)):
+        if count == _ITEMS:
+            return
+        yield item
+
+
+def frames_of(error: BaseException | None) -> Iterator[Root]:
+    """The local variables that an exception keeps alive, through its causes as well."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield from traceback_roots(error.__traceback__)
+        error = error.__cause__ or error.__context__
+
+
+def traceback_roots(trace: types.TracebackType | None) -> Iterator[Root]:
+    """The local variables of a traceback's functions; a module's variables are nobody's locals."""
+    while trace is not None:
+        frame = trace.tb_frame
+        if frame.f_locals is not frame.f_globals:
+            local: Mapping[str, Any] = frame.f_locals
+            yield from (
+                Root(f"last traceback: {name} of {frame.f_code.co_name}()", value) for name, value in local.items()
+            )
+        trace = trace.tb_next
