@@ -440,6 +440,7 @@ void clear_plans() {
       g_cleared_hits += entry.second->hits;
   }
   g_plans.clear();
+  g_graphs.clear(); // a compiled function keeps its own
 }
 
 int64_t launches_of_cleared_plans() {
