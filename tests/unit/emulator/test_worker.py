@@ -103,7 +103,9 @@ def test_a_job_may_not_wait_for_another(worker: Worker) -> None:
         worker.run("a", lambda: worker.run("b", lambda: None))
 
 
-def test_an_interrupted_caller_joins_its_job_again(worker: Worker, gate: threading.Event) -> None:
+def test_an_interrupted_caller_joins_its_job_again(
+    worker: Worker, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs: list[str] = []
     main = threading.get_ident()
 
@@ -115,7 +117,14 @@ def test_an_interrupted_caller_joins_its_job_again(worker: Worker, gate: threadi
 
     with pytest.raises(KeyboardInterrupt):
         worker.run("a", job)
-    threading.Thread(target=gate.set).start()
+    running = worker._running["a"]
+    wait = running.result
+
+    def wait_with_the_gate_open() -> object:
+        gate.set()
+        return wait()
+
+    monkeypatch.setattr(running, "result", wait_with_the_gate_open)  # opened only once the second call has joined
     assert worker.run("a", job) == "made" and runs == ["run"]
 
 
