@@ -48,6 +48,9 @@ _FAMILIES = (
     ("embedding", _Names("indices", of="weight")),
     ("embedding_dense_backward", _Names("indices", of="grad_output", size="num_weights")),
     ("nll_loss nll_loss_forward nll_loss_backward", _Names("target", at=-1, ignore="ignore_index")),
+    ("multi_margin_loss multi_margin_loss_backward", _Names("target", at=-1)),
+    # -1 ends a row's list of classes.
+    ("multilabel_margin_loss_forward multilabel_margin_loss_backward", _Names("target", at=-1, negative=True)),
     ("nll_loss2d nll_loss2d_forward nll_loss2d_backward", _Names("target", at=1, ignore="ignore_index")),
 )
 _BY_OP = {op: names for ops, names in _FAMILIES for op in ops.split()}
