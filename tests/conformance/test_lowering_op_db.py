@@ -12,8 +12,6 @@ from neuron_lab.emulator import compiler
 from neuron_lab.emulator.lowering import Unlowerable, lower
 from tests.unit.lowering._runner import Specimen, compare, run
 
-pytest.importorskip("expecttest", reason="torch.testing._internal needs it")
-
 from .capture import Captured, capture
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore")]

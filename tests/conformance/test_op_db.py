@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("expecttest", reason="torch.testing._internal needs it")
-
 from .coverage import RANK, Row, classify, read_table
 from .op_db import Outcome, entries, run
 

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import torch
 import torch_neuronx
+import transformers
 
 from tests.emulated import DEVICE
-
-transformers = pytest.importorskip("transformers")
 
 _SMALL = {
     "vocab_size": 100,
