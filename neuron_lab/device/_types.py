@@ -38,12 +38,36 @@ class RawLog(Protocol):
         """(start_ns, end_ns) of starting the compiler itself, which happens once in a process."""
 
     @property
+    def wide(self) -> Sequence[tuple[Any, ...]]:
+        """(op, integers, floats, calls, beyond, where): compiled calls with 64-bit values, `beyond` those with one that does not fit 32."""
+
+    @property
+    def memory(self) -> Sequence[tuple[Any, ...]]:
+        """(core, at_ns, change, used, where): HBM taken or given back; a ring, newest kept."""
+
+    @property
+    def peaks(self) -> Sequence[tuple[Any, ...]]:
+        """(core, at_ns, used, [(where, bytes, blocks), ...]): the highest use and what of it the session saw taken; exact."""
+
+    @property
+    def line_peaks(self) -> Sequence[tuple[Any, ...]]:
+        """(core, used, where): the highest use after this line took something; exact."""
+
+    @property
+    def ooms(self) -> Sequence[tuple[Any, ...]]:
+        """(core, at_ns, asked, used, limit, where, [(where, bytes, blocks), ...]): the first that did not fit."""
+
+    @property
     def syncs(self) -> int:
         """Synchronisations the program asked for."""
 
     @property
     def dropped(self) -> int:
         """Events that no longer fitted `ops` and `copies`; the totals stay exact."""
+
+    @property
+    def dropped_changes(self) -> int:
+        """Those that no longer fitted `memory`."""
 
     @property
     def overhead_ns(self) -> int:

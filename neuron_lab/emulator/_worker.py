@@ -7,6 +7,7 @@ result is found by the next call.
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+_LOOK_S = 0.2  # a signal that comes just before a thread sleeps on a lock is seen when it wakes: an interrupt must not wait longer
 _STACK_BYTES = 64 << 20  # MLIR's passes and the importer recurse over the graph
 
 
@@ -37,6 +39,9 @@ class Worker:
                 future = self._running[key] = Future()
                 self._start()
                 self._jobs.put((key, future, job))
+        while not future.done():
+            with contextlib.suppress(TimeoutError):  # or the job's own: raised below
+                future.result(_LOOK_S)
         return future.result()  # type: ignore[return-value]  # a key belongs to one kind of job
 
     def _forget(self, key: str) -> None:

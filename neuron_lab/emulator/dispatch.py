@@ -59,6 +59,8 @@ _COMPOSED_OF_THEMSELVES = frozenset({"aten::_to_copy"})
 _NUMBER_IS_ELEMENT = frozenset(
     "fill full masked_fill index_fill scatter constant_pad_nd clamp clamp_min clamp_max".split()
 )
+# Between dtypes; TorchNeuron casts to and from 64 bits on the CPU.
+_CASTS = frozenset({"aten::_to_copy", "aten::copy_", "aten::to"})
 _DIVIDES = frozenset("div floor_divide fmod remainder".split())
 _SKIPS_EMPTY_INPUTS = frozenset({"aten::cat"})
 _MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
@@ -104,6 +106,7 @@ class OpDescription(NamedTuple):
     index_rules: list[tuple[object, ...]]
     number_is_element: bool
     divides: bool
+    casts: bool
 
 
 def describe_op(name: str, overload_name: str) -> OpDescription:
@@ -125,6 +128,7 @@ def describe_op(name: str, overload_name: str) -> OpDescription:
         index_rules=index_rules(op),
         number_is_element=base in _NUMBER_IS_ELEMENT,
         divides=base in _DIVIDES,
+        casts=name in _CASTS,
     )
 
 

@@ -49,10 +49,24 @@ class RawLog:
     """(direction, calls, total_ns, bytes, where)."""
     startups: list[tuple[int, int]]
     """(start_ns, end_ns) of starting the compiler itself: once in a process."""
+    wide: list[tuple[Any, ...]]
+    """(op, integers, floats, calls, beyond, where): exact. Compiled calls with 64-bit integers or floats, `beyond` those in which a
+    value does not fit 32 bits."""
+    memory: list[tuple[Any, ...]]
+    """(core, at_ns, change, used, where): HBM taken or given back, a ring; `used` is afterwards, `where` only of what was taken."""
+    peaks: list[tuple[Any, ...]]
+    """(core, at_ns, used, [(where, bytes, blocks), ...]): the highest use and what of it the session saw taken."""
+    line_peaks: list[tuple[Any, ...]]
+    """(core, used, where): the highest use after this line took something."""
+    ooms: list[tuple[Any, ...]]
+    """(core, at_ns, asked, used, limit, where, [(where, bytes, blocks), ...]): the first that did not fit."""
     syncs: int
     dropped: int
+    """Of `ops` and `copies`."""
+    dropped_changes: int
+    """Of `memory`."""
     overhead_ns: int
-    """Estimated: the cost of one event, measured when the session starts, times the events."""
+    """Estimated: the cost of one event, measured when the session starts, times the events. And, measured, looking at 64-bit values."""
 
 
 @dataclass(slots=True)
@@ -149,9 +163,9 @@ class Hook:
             copies=raw["copies"],
             copy_totals=raw["copy_totals"],
             startups=list(self.startups),
-            syncs=raw["syncs"],
-            dropped=raw["dropped"],
-            overhead_ns=int(events * _event_ns()),
+            **{name: raw[name] for name in ("wide", "memory", "peaks", "line_peaks", "ooms")},
+            **{name: raw[name] for name in ("syncs", "dropped", "dropped_changes")},
+            overhead_ns=int(events * _event_ns()) + raw["check_ns"],
         )
 
 

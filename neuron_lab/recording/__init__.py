@@ -3,7 +3,22 @@
 from __future__ import annotations
 
 from neuron_lab.recording._environment import Environment, environment
-from neuron_lab.recording._events import Compile, Copy, CopyTotal, Fallback, OpCall, OpTotal, Where
+from neuron_lab.recording._events import (
+    Compile,
+    Copy,
+    CopyTotal,
+    Fallback,
+    Held,
+    LinePeak,
+    MemoryChange,
+    MemoryLog,
+    MemoryPeak,
+    OpCall,
+    OpTotal,
+    OutOfMemory,
+    Where,
+    WideTotal,
+)
 from neuron_lab.recording._holdings import Holding, Root, frames_of, holdings, traceback_roots
 from neuron_lab.recording._recorder import Recorder
 from neuron_lab.recording._recording import CorePeak, Recording
@@ -17,15 +32,22 @@ __all__ = [
     "CorePeak",
     "Environment",
     "Fallback",
+    "Held",
     "Holding",
+    "LinePeak",
+    "MemoryChange",
+    "MemoryLog",
+    "MemoryPeak",
     "OpCall",
     "OpTotal",
+    "OutOfMemory",
     "Recorder",
     "Recording",
     "Root",
     "Source",
     "Surroundings",
     "Where",
+    "WideTotal",
     "environment",
     "frames_of",
     "holdings",

@@ -103,3 +103,80 @@ class CopyTotal:
     total_ns: int
     bytes: int
     where: Where | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WideTotal:
+    """Compiled calls of one op from one line that read or gave 64-bit integers or floats.
+
+    TorchNeuron's snapshot of April 2026 computes them in 32 bits; in `beyond` of the calls a value does not fit there.
+    """
+
+    op: str
+    integers: bool
+    floats: bool
+    calls: int
+    beyond: int
+    where: Where | None = None
+
+
+class MemoryChange(NamedTuple):
+    """HBM of one core taken (`change` > 0, by the line `where`) or given back; `used` is afterwards."""
+
+    core: int
+    at_ns: int
+    change: int
+    used: int
+    where: Where | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a line has taken and not given back."""
+
+    where: Where | None
+    bytes: int
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPeak:
+    """The highest use of one core. What `held` leaves out was there before the span."""
+
+    core: int
+    at_ns: int
+    used: int
+    held: tuple[Held, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LinePeak:
+    """The highest use of one core after a line took something."""
+
+    core: int
+    used: int
+    where: Where | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfMemory:
+    """A line asked for more than a core had left."""
+
+    core: int
+    at_ns: int
+    asked: int
+    used: int
+    limit: int
+    where: Where | None
+    held: tuple[Held, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLog:
+    """HBM over the span. `changes` are the newest, `dropped` those that no longer fitted; everything else is exact."""
+
+    changes: tuple[MemoryChange, ...] = ()
+    peaks: tuple[MemoryPeak, ...] = ()
+    line_peaks: tuple[LinePeak, ...] = ()
+    ooms: tuple[OutOfMemory, ...] = ()
+    dropped: int = 0

@@ -5,12 +5,27 @@ from __future__ import annotations
 import gc
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias, TypeVar
 
 from neuron_lab.device import LateVariable, RawLog
 from neuron_lab.recording._environment import Environment
-from neuron_lab.recording._events import Compile, Copy, CopyTotal, Fallback, OpCall, OpTotal, Where
+from neuron_lab.recording._events import (
+    Compile,
+    Copy,
+    CopyTotal,
+    Fallback,
+    Held,
+    LinePeak,
+    MemoryChange,
+    MemoryLog,
+    MemoryPeak,
+    OpCall,
+    OpTotal,
+    OutOfMemory,
+    Where,
+    WideTotal,
+)
 from neuron_lab.recording._sources import Source
 
 _Record = TypeVar("_Record")
@@ -64,6 +79,8 @@ class Recording:
     memory: tuple[CorePeak, ...] = ()
     late_variables: tuple[LateVariable, ...] = ()
     reads_clock: bool = False
+    wide: tuple[WideTotal, ...] = ()
+    memory_log: MemoryLog = field(default_factory=MemoryLog)
 
     @property
     def wall_ns(self) -> int:
@@ -107,7 +124,31 @@ def from_raw(
         syncs=raw.syncs,
         dropped=raw.dropped,
         overhead_ns=raw.overhead_ns + overhead_ns,
+        wide=_placed(WideTotal, raw.wide),
+        memory_log=_memory_log(raw),
     )
+
+
+def _memory_log(raw: RawLog) -> MemoryLog:
+    return MemoryLog(
+        changes=_many(MemoryChange._make, raw.memory),
+        peaks=tuple(MemoryPeak(core, at, used, _held(held)) for core, at, used, held in raw.peaks),
+        line_peaks=_placed(LinePeak, raw.line_peaks),
+        ooms=tuple(
+            OutOfMemory(core, at, asked, used, limit, _where(where), _held(held))
+            for core, at, asked, used, limit, where, held in raw.ooms
+        ),
+        dropped=raw.dropped_changes,
+    )
+
+
+def _held(rows: Iterable[tuple[Any, ...]]) -> tuple[Held, ...]:
+    held = (Held(_where(where), nbytes, blocks) for where, nbytes, blocks in rows)
+    return tuple(sorted(held, key=lambda item: -item.bytes))
+
+
+def _where(place: tuple[Any, ...] | None) -> Where | None:
+    return Where._make(place) if place else None
 
 
 def earlier_compiles(history: Iterable[tuple[Any, ...]], recording: Recording) -> tuple[Compile, ...]:
@@ -136,7 +177,7 @@ def _startups_by_call(raw: RawLog) -> dict[_Call, int]:
         around = [row for row in raw.ops if row[5] <= start and end <= row[6]]
         if around:
             row = min(around, key=lambda row: row[6] - row[5])
-            call = (row[0], row[1], row[2], row[3], Where._make(row[10]) if len(row) > 10 and row[10] else None)
+            call = (row[0], row[1], row[2], row[3], _where(row[10]) if len(row) > 10 else None)
             found[call] = found.get(call, 0) + end - start
     return found
 
@@ -149,9 +190,7 @@ def _without(total: OpTotal, starts: dict[_Call, int]) -> OpTotal:
 def _placed(make: Callable[..., _Record], rows: Iterable[tuple[Any, ...]]) -> tuple[_Record, ...]:
     """Records whose last field, where it is there, is the line."""
     arity = len(fields(make)) - 1  # type: ignore[arg-type]
-    return tuple(
-        make(*row[:arity], Where._make(row[arity]) if len(row) > arity and row[arity] else None) for row in rows
-    )
+    return tuple(make(*row[:arity], _where(row[arity]) if len(row) > arity else None) for row in rows)
 
 
 def _records(make: Callable[..., _Record], rows: Iterable[tuple[Any, ...]]) -> tuple[_Record, ...]:

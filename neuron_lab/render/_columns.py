@@ -36,6 +36,13 @@ def _fallback(row: Row) -> str:
     return DASH
 
 
+def narrowed(row: Row) -> str:
+    """Calls that TorchNeuron computes in 32 bits; "!" when a value does not fit there."""
+    if not isinstance(row, OpRow) or not row.wide_calls:
+        return DASH
+    return count(row.wide_calls) + "!" * bool(row.beyond_calls)
+
+
 def _time(ns: float | None) -> str:
     return duration(ns) if ns else DASH
 
@@ -49,6 +56,7 @@ COLUMNS = (
     Column("device", 1, lambda row, wall: _time(row.device_ns), "device"),
     Column("warm median", 7, lambda row, wall: _time(row.device_median_ns)),
     Column("fallback", 2, lambda row, wall: _fallback(row), "fallback"),
+    Column("64→32", 6, lambda row, wall: narrowed(row)),
     Column("bytes", 5, lambda row, wall: size(row.bytes) if row.bytes else DASH, "bytes"),
     Column("total", 2, lambda row, wall: _time(row.total_ns), "time"),
     Column("share", 3, lambda row, wall: share(row.total_ns, wall)),

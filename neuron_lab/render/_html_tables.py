@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from neuron_lab.render import _words
-from neuron_lab.render._columns import Row, name_of
+from neuron_lab.render._columns import Row, name_of, narrowed
 from neuron_lab.render._format import DASH, count, duration, plural, share, shorten, size
 from neuron_lab.report import GutterLine, LineRow, NeffRow, OpRow
 
@@ -60,6 +60,13 @@ _COLUMNS = (
     _Column("device ms", "median", lambda row, wall: _milliseconds(row.device_median_ns), "", "over warm calls"),
     _Column("CPU fallback", "calls", _of_op(lambda row: row.fallback_calls)),
     _Column("CPU fallback", "ms", _of_op(lambda row: row.fallback_ns, _milliseconds), "fallback"),
+    _Column(
+        "",
+        "64→32",
+        lambda row, wall: narrowed(row),
+        "",
+        "calls with 64-bit values, which TorchNeuron computes in 32 bits; ! when one does not fit",
+    ),
     _Column("", "bytes", lambda row, wall: size(row.bytes) if row.bytes else DASH, "bytes"),
     _Column("", "total ms", lambda row, wall: _milliseconds(row.total_ns), "time", "everything its calls took"),
     _Column("", "share", lambda row, wall: share(row.total_ns, wall)),

@@ -62,7 +62,9 @@ _ALL = (
         "NRN021",
         "64-bit values that become 32-bit",
         "TorchNeuron has no 64-bit arithmetic: float64 is computed as float32 and int64 as int32, while the tensor keeps its 64-bit "
-        "dtype. Integers beyond 2,147,483,647 wrap without an error. The emulator computes all 64 bits, so it cannot show the loss.",
+        "dtype (its snapshot of April 2026; later ones may differ). Integers beyond 2,147,483,647 wrap without an error. The emulator "
+        "computes all 64 bits and, while it records, looks whether a value leaves 32. Ops with 64-bit values that fit are marked 64→32 "
+        "in the table and are no finding.",
         "hashes = ids * 2654435761          # int64, beyond 32 bits",
         ("use float32 or int32 and check the range", "keep the arithmetic that needs 64 bits on the CPU"),
     ),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _STAGES = ["compile_s", "trace_s", "lower_s", "xla_s", "load_s"]
 OP_COLUMNS = [
     *("op", "calls", "cold_calls", "neffs", *_STAGES, "memory_hits", "disk_hits", "device_ms", "device_ms_median"),
-    *("fallback_calls", "fallback_ms", "host_calls", "bytes", "total_ms", "share"),
+    *("fallback_calls", "fallback_ms", "host_calls", "wide_calls", "beyond_calls", "bytes", "total_ms", "share"),
 ]
 NEFF_COLUMNS = [
     "neff",
@@ -94,6 +94,8 @@ def _op(row: OpRow, wall_ns: int) -> list[Any]:
         row.fallback_calls,
         row.fallback_ns / 1e6,
         row.host_calls,
+        row.wide_calls,
+        row.beyond_calls,
         row.bytes,
         row.total_ns / 1e6,
         row.total_ns / wall_ns if wall_ns else 0.0,

@@ -2,46 +2,40 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 
-from neuron_lab.recording import Where
-from neuron_lab.report._recompiles import read
-from neuron_lab.report._rules import Facts, Finding, line_of
+from neuron_lab.recording import WideTotal
+from neuron_lab.report._rules import Facts, Finding, line_of, plural
 
 _NEAR = 0.9
-# Ops in which 64-bit integers grow out of 32 bits; indices and counts do not.
-_GROWING = frozenset(
-    {"aten::mul", "aten::pow", "aten::prod", "aten::cumprod", "aten::__lshift__", "aten::bitwise_left_shift"}
-)
 
 
 def narrowing(facts: Facts) -> Iterator[Finding]:
-    """NRN021: float64, or int64 that multiplies, which TorchNeuron computes in 32 bits."""
-    signatures = {item.neff: item.signature for item in (*facts.recording.earlier, *facts.recording.compiles)}
-    places: defaultdict[str, list[tuple[Where | None, str, int]]] = defaultdict(list)
-    printing = facts.printing
-    for total in facts.recording.op_totals:
-        if total.where is None or line_of(total.where) in printing or total.neff is None:
-            continue
-        dtypes = {tensor.dtype for _, tensor in read(signatures.get(total.neff, "")).tensors}
-        if "float64" in dtypes or "complex128" in dtypes:
-            places["float64"].append((total.where, total.op, total.total_ns))
-        elif "int64" in dtypes and total.op.partition(".")[0].rstrip("_") in _GROWING:
-            places["int64"].append((total.where, total.op, total.total_ns))
-    for dtype, uses in places.items():
-        where, op, _ = max(uses, key=lambda use: use[2])
-        lines = len({use[0] for use in uses})
-        more = "" if lines == 1 else f" and {lines - 1} more line{'' if lines == 2 else 's'}"
-        short = {"float64": "float32", "int64": "int32"}[dtype]
-        yield Finding(
-            "NRN021",
-            facts.place(where) + more,
-            f"{op} gets {dtype}; the emulator computes all 64 bits, TorchNeuron {short}",
-            0,
-            f"use {short}, or compute it on the CPU",
-            tuple(dict.fromkeys(use[1] for use in uses)),
-        )
+    """NRN021: int64 whose values leave 32 bits, or float64, which TorchNeuron computes in 32 bits."""
+    uses = [use for use in facts.recording.wide if use.where is not None and line_of(use.where) not in facts.printing]
+    integers = [use for use in uses if use.integers and use.beyond and not use.floats]
+    if integers:
+        message = "an int64 value does not fit 32 bits; the emulator computes all 64, TorchNeuron wraps it"
+        yield _narrowed(facts, integers, message, "check the range, or compute it on the CPU")
+    floats = [use for use in uses if use.floats]
+    if floats:
+        beyond = "; a value exceeds float32's range" if any(use.beyond for use in floats) else ""
+        message = f"it gets float64; the emulator computes all 64 bits, TorchNeuron float32{beyond}"
+        yield _narrowed(facts, floats, message, "use float32, or compute it on the CPU")
+
+
+def _narrowed(facts: Facts, uses: list[WideTotal], message: str, fix: str) -> Finding:
+    first = max(uses, key=lambda use: (use.beyond, use.calls))
+    lines = len({line_of(use.where) for use in uses})
+    more = "" if lines == 1 else f" and {plural(lines - 1, 'more line')}"
+    return Finding(
+        "NRN021",
+        facts.place(first.where) + more,
+        f"{first.op}: {message}",
+        0,
+        fix,
+        tuple(dict.fromkeys(use.op for use in uses)),
+    )
 
 
 def near_limit(facts: Facts) -> Iterator[Finding]:

@@ -46,7 +46,10 @@ class CompileTime:
 
 @dataclass(frozen=True, slots=True)
 class OpRow:
-    """Everything one op did. `device_median_ns` is over warm calls only, None without one; `reasons` says why it fell back."""
+    """Everything one op did. `device_median_ns` is over warm calls only, None without one; `reasons` says why it fell back.
+
+    `wide_calls` had 64-bit values, which TorchNeuron computes in 32 bits; in `beyond_calls` of them one does not fit there.
+    """
 
     op: str
     calls: int
@@ -63,6 +66,8 @@ class OpRow:
     bytes: int
     total_ns: int
     reasons: tuple[str, ...]
+    wide_calls: int = 0
+    beyond_calls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +130,7 @@ def op_rows(recording: Recording) -> tuple[OpRow, ...]:
     compiles = _grouped(recording.compiles, lambda item: item.op)
     medians = _warm_medians(recording.ops, lambda call: call.op)
     reasons = _grouped(recording.fallbacks, lambda item: item.op)
+    wide = _grouped(recording.wide, lambda item: item.op)
     rows = [
         OpRow(
             op=op,
@@ -142,6 +148,8 @@ def op_rows(recording: Recording) -> tuple[OpRow, ...]:
             bytes=total.bytes,
             total_ns=total.total_ns,
             reasons=tuple(item.reason for item in reasons.get(op, [])),
+            wide_calls=sum(item.calls for item in wide.get(op, [])),
+            beyond_calls=sum(item.beyond for item in wide.get(op, [])),
         )
         for op, total in sums.items()
     ]

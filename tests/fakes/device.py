@@ -44,8 +44,14 @@ class FakeLog:
     copies: list[tuple[Any, ...]] = field(default_factory=list)
     copy_totals: list[tuple[Any, ...]] = field(default_factory=list)
     startups: list[tuple[int, int]] = field(default_factory=list)
+    wide: list[tuple[Any, ...]] = field(default_factory=list)
+    memory: list[tuple[Any, ...]] = field(default_factory=list)
+    peaks: list[tuple[Any, ...]] = field(default_factory=list)
+    line_peaks: list[tuple[Any, ...]] = field(default_factory=list)
+    ooms: list[tuple[Any, ...]] = field(default_factory=list)
     syncs: int = 0
     dropped: int = 0
+    dropped_changes: int = 0
     overhead_ns: int = 0
 
 
@@ -84,8 +90,12 @@ class FakeDevice:
         nbytes: int = 0,
         thread: int = 1,
         signature: str | None = None,
+        wide: tuple[bool, bool, int] | None = None,
     ) -> None:
-        """A compiled op; `compile_ms` = (trace, lower, compile) makes it cold, `load_ms` a hit on disk."""
+        """A compiled op; `compile_ms` = (trace, lower, compile) makes it cold, `load_ms` a hit on disk.
+
+        `wide` = (integers, floats, calls beyond 32 bits) of 64-bit values.
+        """
         key = neff or f"{abs(hash(op)):032x}"[:32]
         start = self.clock.now
         if compile_ms is not None or load_ms is not None:
@@ -99,6 +109,8 @@ class FakeDevice:
         self.clock.advance(host_ms)
         end = self.clock.advance(device_ms)
         cold = compile_ms is not None or load_ms is not None
+        if wide is not None:
+            self._tell("wide", (op, *wide[:2], 1, wide[2], self._line()))
         self._tell(
             "ops", (op, "compiled", key, core, thread, start, end, round(device_ms * MS), nbytes, cold, self._line())
         )
@@ -166,8 +178,8 @@ class FakeSession:
         return self.log
 
     def take(self, what: str, event: tuple[Any, ...]) -> None:
-        if what == "compiles":
-            self.log.compiles.append(event)
+        if what in ("compiles", "wide"):
+            getattr(self.log, what).append(event)
         elif what == "startups":
             self.log.startups.append((event[0], event[1]))
         elif what == "fallbacks":

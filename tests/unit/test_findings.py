@@ -209,17 +209,34 @@ def test_copies_to_the_device_are_how_data_gets_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("signature", "expected"),
+    ("wide", "expected"),
     [
-        ("aten::mul.Tensor(float64[3], int64~)", ["NRN021"]),
-        ("aten::mul.Tensor(int64[3], int64~)", ["NRN021"]),
-        ("aten::embedding(float32[9, 2], int64[3])", []),
-        ("aten::mul.Tensor(float32[3], float64~)", []),
+        (None, []),
+        ((True, False, 0), []),
+        ((True, False, 1), ["an int64 value does not fit 32 bits; the emulator computes all 64, TorchNeuron wraps it"]),
+        ((False, True, 0), ["it gets float64; the emulator computes all 64 bits, TorchNeuron float32"]),
+        (
+            (True, True, 1),
+            [
+                "it gets float64; the emulator computes all 64 bits, TorchNeuron float32; a value exceeds float32's range"
+            ],
+        ),
     ],
+    ids=["none", "small int64", "large int64", "float64", "large float64"],
 )
-def test_narrowing(signature: str, expected: list[str]) -> None:
-    op = signature.partition("(")[0]
-    assert codes(found(lambda device: device.run(op, compile_ms=(1, 1, 1), signature=signature + TAIL))) == expected
+def test_narrowing(wide: tuple[bool, bool, int] | None, expected: list[str]) -> None:
+    findings = found(lambda device: device.run("aten::mul.Tensor", wide=wide))
+    assert [item.code for item in findings] == ["NRN021"] * len(expected)
+    assert [item.message for item in findings] == [f"aten::mul.Tensor: {text}" for text in expected]
+
+
+def test_narrowing_on_many_lines_is_one_finding() -> None:
+    def program(device: FakeDevice) -> None:
+        for line in (3, 3, 4, 5):
+            device.at(line).run("aten::mul.Tensor", wide=(True, False, line == 4))
+
+    (finding,) = found(program)
+    assert finding.where.endswith("line 4")
 
 
 def test_memory_near_its_limit_only_when_this_span_went_there() -> None:

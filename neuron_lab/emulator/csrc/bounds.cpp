@@ -164,12 +164,17 @@ bool may_divide_by_zero(const Call& call) {
 
 } // namespace
 
-bool plain_enough(const OpInfo& info, const Call& call) {
-  return !overlaps(call, info) && (!info.number_is_element || numbers_fit(call)) && (!info.divides || !may_divide_by_zero(call));
-}
-
-bool indices_in_range(const OpInfo& info, const c10::IValue* arguments) {
-  return std::all_of(info.index_rules.begin(), info.index_rules.end(), [&](const IndexRule& rule) { return within(rule, arguments); });
+const char* left_to_cpu(const OpInfo& info, const Call& call, const c10::IValue* arguments) {
+  if (overlaps(call, info))
+    return "what it writes overlaps what it reads";
+  if (info.number_is_element && !numbers_fit(call))
+    return "a number does not fit the dtype";
+  if (info.divides && may_divide_by_zero(call))
+    return "integers are divided by zero";
+  for (const IndexRule& rule : info.index_rules)
+    if (!within(rule, arguments))
+      return "an index is out of range";
+  return nullptr;
 }
 
 } // namespace neuron

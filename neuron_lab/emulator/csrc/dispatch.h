@@ -29,6 +29,7 @@ struct OpInfo {
   bool skips_empty_inputs = false;
   bool writes = false; // to any argument
   bool number_is_element = false, divides = false;
+  bool casts = false; // between dtypes: on TorchNeuron to and from 64 bits on the CPU
   std::vector<IndexRule> index_rules;
   int64_t calls = 0, fallback_calls = 0; // since clear_op_tracking
 };
@@ -41,6 +42,7 @@ struct Leaf {
   Shape shape; // of the buffer, slowest dimension first
   Shape layout; // logical dimensions in buffer order; unused when contiguous
   bool contiguous = true, wrapped = false, number = false, written = false;
+  bool scalar = false; // a 0-d host tensor
   alignas(16) char bits[16] = {}; // the value of a number
 };
 
@@ -76,6 +78,7 @@ struct Plan {
   std::vector<Return> returns;
   std::string neff, reason;
   int64_t result_bytes = 0, hits = 0;
+  bool wide_integers = false, wide_floats = false; // it reads or gives 64-bit tensors: what TorchNeuron computes in 32 bits
 };
 
 // A graph compiled as one executable. It lives as long as the process: a recording session may point at it.
@@ -86,8 +89,15 @@ struct Graph {
 };
 std::vector<c10::IValue> run_graph(Graph& graph, const std::vector<at::Tensor>& inputs);
 
-// Run an executable and push what it returns. Gives the nanoseconds spent inside it when `timed`.
-int64_t launch(const Plan& plan, const Call& call, torch::jit::Stack* stack, size_t arity, bool timed);
+Plan* plan_for(const c10::OperatorHandle& op, const OpInfo& info, const Call& call, const torch::jit::Stack& stack, bool& cold);
+
+// Run an executable and push what it returns. `event`, when somebody records, learns how that went.
+void launch(const Plan& plan, const Call& call, torch::jit::Stack* stack, size_t arity, OpEvent* event);
+
+// Which 64-bit dtypes a plan reads and gives.
+void find_wide(Plan& plan, const Leaf* leaves);
+// Whether a value that a call read or gave leaves the range of 32 bits. Looks at all of them.
+bool beyond_32_bits(const Plan& plan, const Call& call, PyObject* arrays);
 
 OpInfo& info_of(const c10::OperatorHandle& op);
 std::vector<OpInfo*> known_ops();
@@ -102,10 +112,8 @@ void describe(const c10::OperatorHandle& op, const OpInfo& info, const torch::ji
 // The layout of a tensor's buffer; false when it has gaps or overlaps, `layout` and `shape` then name the dense copy to make.
 bool buffer_layout(const at::Tensor& tensor, Leaf& leaf);
 
-// Whether the values of this call are such that the executable gives what the CPU gives: no overlap of what is written and read,
-// numbers that fit, no integer division by zero.
-bool plain_enough(const OpInfo& info, const Call& call);
-bool indices_in_range(const OpInfo& info, const c10::IValue* arguments);
+// Why the values of this call are such that the executable might not give what the CPU gives; nullptr when they are not.
+const char* left_to_cpu(const OpInfo& info, const Call& call, const c10::IValue* arguments);
 
 // The XLA array over a leaf's memory. Borrowed from its block or the number cache, or new and then put into `owned`.
 PyObject* array_of(const Leaf& leaf, std::vector<PyObject*>& owned);

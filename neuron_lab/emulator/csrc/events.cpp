@@ -11,22 +11,17 @@ namespace {
 
 std::vector<std::shared_ptr<Session>> g_open; // GIL held
 
-template <class Event>
-void append(Session& session, std::deque<Event>& ring, const Event& event) {
-  if (ring.size() == session.capacity) {
-    ring.pop_front();
-    session.dropped++;
-  }
-  ring.push_back(event);
-}
+} // namespace
 
-// Make the session own the frame's code object.
 void own(Session& session, Frame& frame) {
   if (frame.code && !session.codes.insert(frame.code).second)
     Py_DECREF(frame.code);
 }
 
-} // namespace
+void each_session(const std::function<void(Session&)>& visit) {
+  for (auto& session : g_open)
+    visit(*session);
+}
 
 Session::~Session() {
   for (PyCodeObject* code : codes)
@@ -53,13 +48,15 @@ void close_session(const std::shared_ptr<Session>& session) {
 void push_into(Session& session, OpEvent event) {
   event.frame = user_frame(session.owner);
   own(session, event.frame);
-  append(session, session.ops, event);
-  OpTotal& total = session.op_totals[{event.op, event.kind, event.plan, event.core, event.frame.code, event.frame.line}];
+  append(session, session.ops, event, session.dropped);
+  OpTotal& total = session.op_totals[{event.op, event.kind, event.plan, event.reason, event.core, event.frame.code, event.frame.line}];
   total.calls++;
   total.cold += event.cold;
   total.total_ns += event.end_ns - event.start_ns;
   total.device_ns += event.device_ns;
   total.bytes += event.bytes;
+  total.beyond_32_bits += event.beyond_32_bits;
+  session.check_ns += event.check_ns;
 }
 
 void push(const OpEvent& event) {
@@ -75,7 +72,7 @@ void push(const CopyEvent& event) {
     CopyEvent mine = event;
     mine.frame = user_frame(session->owner);
     own(*session, mine.frame);
-    append(*session, session->copies, mine);
+    append(*session, session->copies, mine, session->dropped);
     CopyTotal& total = session->copy_totals[{mine.direction, mine.frame.code, mine.frame.line}];
     total.calls++;
     total.total_ns += event.end_ns - event.start_ns;

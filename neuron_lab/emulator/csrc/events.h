@@ -1,14 +1,16 @@
-// What the device did, for the recorders: op calls and copies, kept per session as a ring of raw events plus exact totals.
+// What the device did, for the recorders: op calls, copies and memory, kept per session as rings of raw events plus exact totals.
 #pragma once
 
 #include "device.h"
 
 #include <deque>
-#include <set>
-#include <unordered_map>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <tuple>
+#include <unordered_map>
 
 namespace neuron {
 
@@ -28,12 +30,16 @@ Frame user_frame(PyThreadState* owner);
 
 struct OpEvent {
   const OpInfo* op;
-  const Plan* plan; // nullptr when nothing was compiled
-  Kind kind;
-  int8_t core;
-  bool cold;
-  uint64_t thread;
-  int64_t start_ns, end_ns, device_ns, bytes;
+  int64_t start_ns;
+  const Plan* plan = nullptr; // also of a call that was not compiled, when planning found out why
+  const char* reason = nullptr; // a literal: why the values of this one call went to the CPU
+  Kind kind = Kind::compiled;
+  int8_t core = 0;
+  bool cold = false;
+  bool beyond_32_bits = false; // a 64-bit value does not fit 32 bits
+  uint64_t thread = 0;
+  int64_t end_ns = 0, device_ns = 0, bytes = 0;
+  int64_t check_ns = 0; // spent on looking at the values; not a part of the call
   Frame frame = {};
 };
 
@@ -45,11 +51,37 @@ struct CopyEvent {
 };
 
 struct OpTotal {
-  int64_t calls = 0, cold = 0, total_ns = 0, device_ns = 0, bytes = 0;
+  int64_t calls = 0, cold = 0, total_ns = 0, device_ns = 0, bytes = 0, beyond_32_bits = 0;
 };
 
 struct CopyTotal {
   int64_t calls = 0, total_ns = 0, bytes = 0;
+};
+
+struct MemoryEvent {
+  int8_t core;
+  int64_t at_ns, change, used; // bytes; `used` is afterwards
+  Frame frame = {}; // of what was taken
+};
+
+using Line = std::pair<PyCodeObject*, int>; // no code: no line of the user's
+
+struct Held {
+  int64_t bytes = 0, blocks = 0;
+};
+using Holdings = std::map<Line, Held>; // what the session saw taken
+
+struct CoreUse {
+  Holdings live;
+  int64_t peak = 0, peak_ns = 0;
+  std::optional<Holdings> at_peak; // none: what lives now
+};
+
+struct Oom {
+  int8_t core;
+  int64_t at_ns, asked, used, limit;
+  Frame frame;
+  Holdings live;
 };
 
 struct Session {
@@ -57,11 +89,16 @@ struct Session {
   size_t capacity;
   std::deque<OpEvent> ops;
   std::deque<CopyEvent> copies;
-  std::map<std::tuple<const OpInfo*, Kind, const Plan*, int8_t, PyCodeObject*, int>, OpTotal> op_totals;
+  std::map<std::tuple<const OpInfo*, Kind, const Plan*, const char*, int8_t, PyCodeObject*, int>, OpTotal> op_totals;
   std::map<std::tuple<Direction, PyCodeObject*, int>, CopyTotal> copy_totals;
+  std::deque<MemoryEvent> memory;
+  std::map<int8_t, CoreUse> cores;
+  std::map<std::pair<int8_t, Line>, int64_t> line_peaks; // the highest use after the line took something
+  std::unordered_map<const Block*, Line> blocks; // taken in the session and alive
+  std::vector<Oom> ooms; // the first few
   std::set<PyCodeObject*> codes; // strong references to every code object named above
   PyThreadState* owner = nullptr; // of the thread that opened the session
-  int64_t syncs = 0, dropped = 0;
+  int64_t syncs = 0, dropped = 0, dropped_changes = 0, check_ns = 0;
 };
 
 // Off the hot path when no session runs: one relaxed load. Sessions are added and removed, and events pushed, with the
@@ -71,13 +108,31 @@ inline bool recording() {
   return g_sessions.load(std::memory_order_relaxed) > 0;
 }
 std::shared_ptr<Session> open_session(size_t capacity);
+// Make the session own the frame's code object.
+void own(Session& session, Frame& frame);
+
+// `dropped` counts what no longer fits.
+template <class Event>
+void append(const Session& session, std::deque<Event>& ring, const Event& event, int64_t& dropped) {
+  if (ring.size() == session.capacity) {
+    ring.pop_front();
+    dropped++;
+  }
+  ring.push_back(event);
+}
+
 void close_session(const std::shared_ptr<Session>& session);
+void each_session(const std::function<void(Session&)>& visit); // GIL held
 void push(const OpEvent& event);
 void push_into(Session& session, OpEvent event);
 void push(const CopyEvent& event);
 // For torch.profiler: returns at once while none is open. Called with what is pushed, in the thread that did it.
 void profile(const OpEvent& event);
 void profile(const CopyEvent& event);
+// Called by the allocator, with or without the GIL.
+void record_taken(const Block& block);
+void record_given_back(const Block& block);
+void record_oom(c10::DeviceIndex core, int64_t asked);
 void count_sync(); // a device -> host read that the program waited for; always counted
 
 } // namespace neuron

@@ -53,7 +53,8 @@ std::vector<c10::IValue> run_graph(Graph& graph, const std::vector<at::Tensor>& 
   } release{gil};
   TORCH_CHECK(inputs.size() == graph.inputs.size(), "a compiled graph takes ", graph.inputs.size(), " tensors, got ", inputs.size());
   const bool timed = recording();
-  OpEvent event{&graph.info, graph.plan.get(), Kind::compiled, 0, graph.plan->hits == 0, 0, timed ? now_ns() : 0, 0, 0, 0};
+  OpEvent event{&graph.info, timed ? now_ns() : 0, graph.plan.get()};
+  event.cold = graph.plan->hits == 0;
   Call call;
   call.core = current_core();
   for (const at::Tensor& input : inputs)
@@ -67,13 +68,13 @@ std::vector<c10::IValue> run_graph(Graph& graph, const std::vector<at::Tensor>& 
   }
   torch::jit::Stack stack;
   event.core = int8_t(call.core);
-  event.device_ns = launch(*graph.plan, call, &stack, 0, timed);
+  launch(*graph.plan, call, &stack, 0, timed ? &event : nullptr);
   graph.plan->hits++;
   graph.info.calls++;
   if (timed) {
     event.bytes = call.bytes + graph.plan->result_bytes;
     event.thread = PyThread_get_thread_ident();
-    event.end_ns = now_ns();
+    event.end_ns = now_ns() - event.check_ns;
     push(event);
   }
   return stack;

@@ -49,6 +49,7 @@ void report(const Block& block, int64_t change) {
 
 void begin_life(Block& block) {
   remember(block);
+  record_taken(block);
   report(block, int64_t(block.nbytes));
 }
 
@@ -59,6 +60,7 @@ void delete_block(void* context) {
   if (!block->array_owner && !block->host_owner)
     std::free(block->data);
   release(block->core, int64_t(block->nbytes));
+  record_given_back(*block);
   report(*block, -int64_t(block->nbytes));
 }
 
@@ -170,6 +172,7 @@ void check_room(c10::DeviceIndex core, int64_t nbytes) {
     return;
   s.ooms++;
   remember_oom(core, nbytes);
+  record_oom(core, nbytes);
   c10::reportOutOfMemoryToProfiler(nbytes, size_t(used), size_t(used), c10::Device(kDevice, core));
   TORCH_CHECK_WITH(
       OutOfMemoryError, false, "NRT allocation failed for size ", nbytes, " (OOM): neuron:", int(core), " has ", gib(used), " (", used,

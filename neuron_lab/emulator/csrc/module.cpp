@@ -54,14 +54,41 @@ py::object where(const PyCodeObject* code, int line) {
 
 constexpr const char* kDirections[] = {"h2d", "d2h", "d2d"};
 
+// [(where, bytes, blocks), ...]
+py::list holdings(const Holdings& held) {
+  py::list out;
+  for (auto& [line, amount] : held)
+    out.append(py::make_tuple(where(line.first, line.second), amount.bytes, amount.blocks));
+  return out;
+}
+
+void drain_memory(const Session& session, py::dict& out) {
+  py::list events, peaks, line_peaks, ooms;
+  for (const MemoryEvent& e : session.memory)
+    events.append(py::make_tuple(int(e.core), e.at_ns, e.change, e.used, where(e.frame.code, e.frame.line)));
+  for (auto& [core, use] : session.cores)
+    peaks.append(py::make_tuple(int(core), use.peak_ns, use.peak, holdings(use.at_peak ? *use.at_peak : use.live)));
+  for (auto& [key, used] : session.line_peaks)
+    line_peaks.append(py::make_tuple(int(key.first), used, where(key.second.first, key.second.second)));
+  for (const Oom& e : session.ooms)
+    ooms.append(py::make_tuple(int(e.core), e.at_ns, e.asked, e.used, e.limit, where(e.frame.code, e.frame.line), holdings(e.live)));
+  out["memory"] = events;
+  out["dropped_changes"] = session.dropped_changes;
+  out["peaks"] = peaks;
+  out["line_peaks"] = line_peaks;
+  out["ooms"] = ooms;
+}
+
 py::dict drain(const Session& session) {
-  py::list ops, totals, copies, copy_totals;
+  py::list ops, totals, wide, copies, copy_totals;
   for (const OpEvent& e : session.ops)
     ops.append(py::make_tuple(e.op->name, kind_name(e.kind), neff_of(e.plan), int(e.core), e.thread, e.start_ns, e.end_ns, e.device_ns, e.bytes, e.cold, where(e.frame.code, e.frame.line)));
   for (auto& [key, t] : session.op_totals) {
-    auto& [op, kind, plan, core, code, line] = key;
-    const std::string& reason = plan && kind == Kind::fallback ? plan->reason : op->reason;
+    auto& [op, kind, plan, refusal, core, code, line] = key;
+    const std::string reason = refusal ? refusal : plan && !plan->reason.empty() ? plan->reason : op->reason;
     totals.append(py::make_tuple(op->name, kind_name(kind), neff_of(plan), int(core), t.calls, t.cold, t.total_ns, t.device_ns, t.bytes, where(code, line), reason));
+    if (plan && (plan->wide_integers || plan->wide_floats))
+      wide.append(py::make_tuple(op->name, plan->wide_integers, plan->wide_floats, t.calls, t.beyond_32_bits, where(code, line)));
   }
   for (const CopyEvent& e : session.copies)
     copies.append(py::make_tuple(kDirections[int(e.direction)], int(e.core), e.start_ns, e.end_ns, e.bytes, where(e.frame.code, e.frame.line)));
@@ -72,10 +99,13 @@ py::dict drain(const Session& session) {
   py::dict out;
   out["ops"] = ops;
   out["totals"] = totals;
+  out["wide"] = wide;
   out["copies"] = copies;
   out["copy_totals"] = copy_totals;
   out["syncs"] = session.syncs;
   out["dropped"] = session.dropped;
+  out["check_ns"] = session.check_ns;
+  drain_memory(session, out);
   return out;
 }
 
@@ -132,7 +162,7 @@ PYBIND11_MODULE(NEURON_LAB_MODULE, m) {
     auto session = std::make_shared<Session>();
     session->capacity = size_t(count);
     for (int64_t i = 0; i < count; ++i) {
-      OpEvent event{nullptr, nullptr, Kind::compiled, 0, false, 0, now_ns(), now_ns(), 0, 0};
+      OpEvent event{nullptr, now_ns()};
       event.device_ns = now_ns() - event.start_ns;
       event.end_ns = now_ns();
       push_into(*session, event);

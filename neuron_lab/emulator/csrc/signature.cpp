@@ -55,6 +55,7 @@ struct Describer {
     if (tensor.dim() == 0 && !written) { // numbers, and 0-d CPU tensors, which PyTorch lets take part anywhere
       number('0', tensor.scalar_type(), tensor.const_data_ptr(), tensor.unsafeGetTensorImpl()->is_wrapped_number(), false);
       call.leaves.back().original = &tensor;
+      call.leaves.back().scalar = true;
       return;
     }
     if (!info.takes_host_tensors || written || tensor.device().type() != c10::DeviceType::CPU)

@@ -81,6 +81,14 @@ def test_an_exception_reaches_the_caller(worker: Worker, error: BaseException) -
     assert caught.value is error
 
 
+def test_a_timeout_of_the_job_is_the_jobs_own(worker: Worker) -> None:
+    def job() -> None:
+        raise TimeoutError("the disk is slow")
+
+    with pytest.raises(TimeoutError, match="the disk is slow"):
+        worker.run("a", job)
+
+
 def test_the_thread_survives_an_exception(worker: Worker) -> None:
     with pytest.raises(ZeroDivisionError):
         worker.run("a", lambda: 1 // 0)
@@ -120,9 +128,9 @@ def test_an_interrupted_caller_joins_its_job_again(
     running = worker._running["a"]
     wait = running.result
 
-    def wait_with_the_gate_open() -> object:
+    def wait_with_the_gate_open(timeout: float | None = None) -> object:
         gate.set()
-        return wait()
+        return wait(timeout)
 
     monkeypatch.setattr(running, "result", wait_with_the_gate_open)  # opened only once the second call has joined
     assert worker.run("a", job) == "made" and runs == ["run"]
