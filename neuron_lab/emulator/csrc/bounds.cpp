@@ -72,6 +72,24 @@ bool within(const IndexRule& rule, const c10::IValue* arguments) {
   return within(index.toTensor(), size, rule.negative, ignored);
 }
 
+// Whether two indices may lead to one element: unless each dimension steps over all that the finer ones reach.
+bool overlaps_itself(const at::Tensor& tensor) {
+  if (tensor.is_non_overlapping_and_dense() || tensor.numel() == 0)
+    return false;
+  c10::SmallVector<std::pair<int64_t, int64_t>, 5> dims; // stride, size
+  for (int64_t d = 0; d < tensor.dim(); ++d)
+    if (tensor.size(d) > 1)
+      dims.emplace_back(tensor.stride(d), tensor.size(d));
+  std::sort(dims.begin(), dims.end());
+  int64_t reach = 0;
+  for (auto [stride, size] : dims) {
+    if (stride <= reach)
+      return true;
+    reach += stride * (size - 1);
+  }
+  return false;
+}
+
 // Memory that is written and read through different views. The CPU refuses most of it; what it allows it does right.
 bool overlaps(const Call& call, const OpInfo& info) {
   if (!info.writes)
@@ -79,6 +97,8 @@ bool overlaps(const Call& call, const OpInfo& info) {
   for (const Leaf& target : call.leaves) {
     if (!target.original || !target.written || !on_device(*target.original))
       continue;
+    if (overlaps_itself(*target.original))
+      return true;
     for (const Leaf& other : call.leaves)
       if (&other != &target && other.original && on_device(*other.original) && other.original->is_alias_of(*target.original)) {
         const auto status = at::get_overlap_status(*other.original, *target.original);
@@ -139,10 +159,10 @@ bool has_zero(const at::Tensor& tensor) {
   return std::find(data, data + tensor.numel(), T(0)) != data + tensor.numel();
 }
 
-// Integers divided by zero raise on the CPU. Anything that is not plain is left to the CPU too.
+// Integers, and booleans, divided by zero raise on the CPU. Anything that is not plain is left to the CPU too.
 bool may_divide_by_zero(const Call& call) {
   for (const Leaf& leaf : call.leaves)
-    if (!c10::isIntegralType(leaf.dtype, false))
+    if (!c10::isIntegralType(leaf.dtype, /*includeBool=*/true))
       return false;
   const Leaf& divisor = call.leaves.back();
   if (!divisor.source)

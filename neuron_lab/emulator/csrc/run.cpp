@@ -15,9 +15,15 @@ namespace neuron {
 namespace {
 
 // Copy result memory into the tensor an in-place or out= op writes to.
-void write(const Result& result, void* data, const at::Tensor& target) {
-  if (target.sizes() != c10::IntArrayRef(result.sizes))
+void write(const Result& result, void* data, const Call& call, int64_t leaf) {
+  const at::Tensor& target = *call.leaves[leaf].original;
+  if (target.sizes() != c10::IntArrayRef(result.sizes)) {
+    for (const Leaf& other : call.leaves) // what is read as well keeps its size
+      TORCH_CHECK(
+          other.written || !other.original || !other.original->is_same(target), "output with shape ", target.sizes(),
+          " doesn't match the broadcast shape ", c10::IntArrayRef(result.sizes));
     at::native::resize_output(target, result.sizes);
+  }
   if (result.nbytes == 0)
     return;
   const bool same_order = target.strides() == c10::IntArrayRef(result.strides) ||
@@ -92,7 +98,7 @@ void launch(const Plan& plan, const Call& call, torch::jit::Stack* stack, size_t
 
   std::vector<bool> wanted(plan.results.size(), true);
   for (auto [result, leaf] : plan.writes) {
-    write(plan.results[result], plan.results[result].nbytes ? array_data(array(result)) : nullptr, *call.leaves[leaf].original);
+    write(plan.results[result], plan.results[result].nbytes ? array_data(array(result)) : nullptr, call, leaf);
     wanted[result] = false;
   }
   std::vector<at::Tensor> results(plan.results.size());

@@ -14,6 +14,7 @@ from torch._ops import OpOverload
 from . import decompositions as _decompositions
 from ._dtypes import refuse_dtypes
 from ._layout import buffer_shape, contiguous_strides, to_buffer, to_logical
+from ._metadata import METADATA
 from ._promotion import Number, cast, result_type
 from ._recorder import Recorder
 from ._records import ExecPlan, Leaf, LeafRef, OpCall, Output, Unlowerable
@@ -122,8 +123,11 @@ def _call(op: OpOverload, function: Callable[..., Any], arguments: dict[str, Any
 
 
 def _expected(call: OpCall, form: Form, arguments: dict[str, Any]) -> Any:
-    """What CPU eager would return, as fake tensors; None when the functional op has no metadata function."""
-    if form.functional in UNDESCRIBED or all(ret.alias_info is not None for ret in call.op._schema.returns):
+    """What CPU eager would return, as fake tensors; None when the functional op has no metadata function, or all results are written.
+
+    Asked even then: the metadata function refuses what the CPU refuses.
+    """
+    if form.functional in UNDESCRIBED:
         return None
     tensors = [torch.empty_strided(leaf.sizes, leaf.strides, dtype=leaf.dtype) for leaf in call.leaves]
     samples: list[Any] = [
@@ -137,17 +141,13 @@ def _expected(call: OpCall, form: Form, arguments: dict[str, Any]) -> Any:
             torch.empty((), dtype=common) if leaf.wrapped else s for s, leaf in zip(samples, call.leaves, strict=True)
         ]
     wanted = {name: value for name, value in arguments.items() if not (form.out_variant and name in form.mutated)}
-    function = _METADATA.get(form.functional, form.functional)
+    function = METADATA.get(form.functional, form.functional)
     results = _call(form.functional, function, _substitute(wanted, samples))
+    if all(ret.alias_info is not None for ret in call.op._schema.returns):
+        return None
     plain = len(call.op._schema.returns)
     return results if len(form.functional._schema.returns) <= plain else results[:plain]
 
-
-_METADATA: dict[OpOverload, Callable[..., Any]] = {
-    # PyTorch's own clones into a plain layout; the CPU's kernel keeps that of its input.
-    torch.ops.aten.native_dropout_backward.default: lambda grad_output, mask, scale: grad_output * mask,
-}
-"""Metadata functions in place of PyTorch's, where those differ from the CPU's kernel."""
 
 _SAMPLES: dict[torch.dtype, Any] = {torch.float64: 1.5, torch.int64: 2, torch.bool: True, torch.complex128: 1.5 + 1j}
 """Stand-ins for lifted numbers when only metadata is asked for."""
@@ -211,14 +211,14 @@ class _PlanBuilder:
 
     def _write(self, index: int, result: Tensor) -> None:
         leaf = self._call.leaves[index]
+        if not torch.can_cast(result.dtype, leaf.dtype):
+            raise Unlowerable(f"the result {result.dtype} cannot be cast to the written tensor's {leaf.dtype}")
         if tuple(result.shape) != leaf.sizes and self._resizes:
             result = cast(result, leaf.dtype)
             self._writes.append((self._add(result, contiguous_strides(result.shape)), index))
             return
         if tuple(result.shape) != leaf.sizes:
             raise Unlowerable(f"the result {tuple(result.shape)} does not fit the written tensor {leaf.sizes}")
-        if not torch.can_cast(result.dtype, leaf.dtype):
-            raise Unlowerable(f"the result {result.dtype} cannot be cast to the written tensor's {leaf.dtype}")
         if result is not self._values[index]:
             self._writes.append((self._add(cast(result, leaf.dtype), leaf.strides), index))
 

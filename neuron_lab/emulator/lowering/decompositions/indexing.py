@@ -177,6 +177,8 @@ def scatter_add(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 @decompose(aten.index_select.default)
 def index_select(self: Tensor, dim: int, index: Tensor) -> Tensor:
     if self.dim() == 0:
+        if index.numel() != 1:
+            raise Unlowerable("the index of a scalar has more than one value")
         return self.clone()
     return NotImplemented if index.dim() else torch.index_select(self, dim, torch.reshape(index, [1]))
 

@@ -134,10 +134,13 @@ def _floor_division(left: Tensor, right: Tensor) -> Tensor:
 
 @decompose(aten.bitwise_left_shift.Tensor)
 def shift(self: Tensor, other: Tensor) -> Tensor:
-    """Floats make torch-mlir abort."""
+    """Floats make torch-mlir abort, and operands of different shapes."""
     if self.is_floating_point() or other.is_floating_point() or self.dtype == torch.bool:
         raise Unlowerable("shifts of non-integers")
-    return NotImplemented
+    if self.shape == other.shape and self.dtype == other.dtype:
+        return NotImplemented
+    common = result_type(self, other)
+    return torch.bitwise_left_shift(*torch.broadcast_tensors(cast(self, common), cast(other, common)))
 
 
 @decompose(aten.bitwise_right_shift.Tensor)
@@ -145,7 +148,11 @@ def shift_right(self: Tensor, other: Tensor) -> Tensor:
     """torch-mlir shifts unsigned bytes as signed ones."""
     common = result_type(self, other)
     if common != torch.uint8:
-        return shift(self, other)
+        if self.is_floating_point() or other.is_floating_point() or self.dtype == torch.bool:
+            raise Unlowerable("shifts of non-integers")
+        if self.shape == other.shape and self.dtype == other.dtype:
+            return NotImplemented
+        return torch.bitwise_right_shift(*torch.broadcast_tensors(cast(self, common), cast(other, common)))
     return cast(torch.bitwise_right_shift(cast(self, torch.int32), cast(other, torch.int32)), torch.uint8)
 
 
