@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from neuron_lab import render
-from neuron_lab.errors import UsageProblem
-from neuron_lab.recording import Recording
-from neuron_lab.report import Findings, Report, Summary, View
+from neuron_lab import _files, render
+from neuron_lab._comparison import Comparison
+from neuron_lab.errors import FileProblem, UsageProblem
+from neuron_lab.recording import LARGEST_BYTES, Recording, dumps, loads
+from neuron_lab.report import Difference, Findings, Report, Summary, View
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,12 +28,24 @@ def last() -> Profile:
     return _last
 
 
+def load(path: str | os.PathLike[str]) -> Profile:
+    """A saved profile: every table and finding is made anew from its recording, on any machine.
+
+    Raises FileProblem when the file cannot be read, is no recording, is damaged, or is of a format this version does not read.
+    """
+    content = _files.read(path, LARGEST_BYTES)
+    try:
+        return Profile(Report(loads(content), PurePath(path).name))
+    except FileProblem as problem:
+        raise FileProblem(f"cannot load {os.fspath(path)}: {problem}") from None
+
+
 class Profile:
     """A finished profile. In a notebook it displays as the report; `.ops` and its neighbours are pandas DataFrames."""
 
-    def __init__(self, recording: Recording | None = None, view: View | None = None) -> None:
+    def __init__(self, report: Report | None = None, view: View | None = None) -> None:
         self._view = view or View()
-        self._report = None if recording is None else Report(recording)
+        self._report = report
 
     @property
     def report(self) -> Report:
@@ -94,7 +109,22 @@ class Profile:
 
         Outside a notebook this prints the text. Raises UsageProblem for an option or value that does not exist.
         """
-        _display(Profile(self.recording, self._view.changed(**options)))
+        display(Profile(self.report, self._view.changed(**options)))
+
+    def compare(self, other: Profile) -> Comparison:
+        """What changed since `other`, the earlier profile: split, ops, new and lost NEFFs and fallbacks.
+
+        Times are subtracted only where that means something: on one device, both cold or both warm, both complete. The result says
+        what forbids it.
+        """
+        return Comparison(Difference(other.report, self.report))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the recording as versioned JSON, whole or not at all; `neuron_lab.load` reads it, also on another machine.
+
+        Raises FileProblem when the file cannot be written.
+        """
+        _files.write(path, dumps(self.recording))
 
     def to_text(self) -> str:
         """The report as text, 100 columns at most."""
@@ -119,7 +149,7 @@ class Profile:
         _last = self
 
 
-def _display(result: Profile) -> None:
+def display(result: Profile | Comparison) -> None:
     """Through IPython where there is a shell, so that the front end picks text or HTML; printed otherwise."""
     import sys
 
@@ -127,6 +157,6 @@ def _display(result: Profile) -> None:
     if shell is None:
         print(result.to_text())
         return
-    from IPython import display
+    from IPython import display as front_end
 
-    display.display(result)  # type: ignore[no-untyped-call]
+    front_end.display(result)  # type: ignore[no-untyped-call]

@@ -25,7 +25,19 @@ def profile_named(context: Context, name: str) -> Profile:
     """The profile in a variable of the user's. Raises UsageError."""
     from neuron_lab import Profile
 
-    value = {**context.shell.user_ns, **(context.local_ns or {})}.get(name)
+    value = _variable(context, name)
     if not isinstance(value, Profile):
         raise UsageError(f"{name} is not a profile; keep one with `%%neuron profile -o {name}`")
     return value
+
+
+def profile_or_file(context: Context, name: str) -> Profile:
+    """The profile in a variable of the user's, else the one saved in a file of that name. Raises UsageError, FileProblem."""
+    from neuron_lab import Profile, load
+
+    value = _variable(context, name)
+    return value if isinstance(value, Profile) else load(name)
+
+
+def _variable(context: Context, name: str) -> Any:
+    return {**context.shell.user_ns, **(context.local_ns or {})}.get(name)

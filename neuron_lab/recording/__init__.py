@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from neuron_lab.recording._environment import Environment, environment
 from neuron_lab.recording._events import Compile, Copy, CopyTotal, Fallback, OpCall, OpTotal, Where
+from neuron_lab.recording._format import LARGEST_BYTES, dumps, loads
 from neuron_lab.recording._holdings import Holding, Root, frames_of, holdings, traceback_roots
 from neuron_lab.recording._recorder import Recorder
 from neuron_lab.recording._recording import CorePeak, Recording
@@ -11,6 +12,7 @@ from neuron_lab.recording._sources import Source
 from neuron_lab.recording._surroundings import Surroundings
 
 __all__ = [
+    "LARGEST_BYTES",
     "Compile",
     "Copy",
     "CopyTotal",
@@ -26,8 +28,10 @@ __all__ = [
     "Source",
     "Surroundings",
     "Where",
+    "dumps",
     "environment",
     "frames_of",
     "holdings",
+    "loads",
     "traceback_roots",
 ]

@@ -41,7 +41,10 @@ class Recording:
     which the totals leave out.
 
     `earlier` are compiles of this process before the span, of the ops in it; `sources` the user's lines that did something.
-    `late_variables` came too late to change anything. `reads_clock`: the program in the span takes the time itself.
+    `late_variables` came too late to change anything. `reads_clock`: the program in the span takes the time itself. `unix_ns` is
+    when the span began, 0 when that is not known.
+
+    Every field is saved to a file by its name and type: a new one needs a default, for files that were written before it.
     """
 
     label: str
@@ -64,6 +67,7 @@ class Recording:
     memory: tuple[CorePeak, ...] = ()
     late_variables: tuple[LateVariable, ...] = ()
     reads_clock: bool = False
+    unix_ns: int = 0
 
     @property
     def wall_ns(self) -> int:

@@ -38,6 +38,8 @@ def _head(report: Report) -> str:
     wall = escape(duration(report.recording.wall_ns))
     line = _pieces(_words.headline(report))
     head = f'<div class="nrn-head"><div>{label}{line}</div><div class="nrn-wall">{wall}</div></div>'
+    if report.file:
+        head += f'<div class="nrn-soft">{escape(shorten(_words.loaded(report), _REASON_LENGTH))}</div>'
     stopped = _words.partial(report.recording)
     return head + (
         f'<div class="nrn-partial" role="alert">{escape(stopped)}; what ran until then:</div>' if stopped else ""

@@ -43,6 +43,8 @@ def _head(report: Report) -> list[str]:
     left = f"{label}  " if label else ""
     room = WIDTH - len(left) - len(wall)
     lines = [f"{left}{shorten(' · '.join(_words.headline(report)), room - 2):<{room}}{wall}"]
+    if report.file:
+        lines.append(shorten(_words.loaded(report), WIDTH))
     if report.recording.partial:
         lines.append(shorten(_words.partial(report.recording) + "; what ran until then:", WIDTH))
     return lines

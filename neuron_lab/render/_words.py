@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from neuron_lab.recording import Recording
 from neuron_lab.render._format import count, duration, plural, size
@@ -48,6 +49,24 @@ def temperature(report: Report) -> tuple[str, str]:
 def partial(recording: Recording) -> str:
     """Why the report stops early, "" when it does not."""
     return f"PARTIAL: stopped by {recording.error}" if recording.error else ""
+
+
+def loaded(report: Report) -> str:
+    """Where and when a loaded recording comes from, "" for one of this process: its numbers are of another day or machine."""
+    if not report.file:
+        return ""
+    environment = report.recording.environment
+    return f"LOADED from {report.file}, recorded {recorded_at(report.recording)} on {environment.device}"
+
+
+def recorded_at(recording: Recording) -> str:
+    """ "2026-11-30 05:43 UTC"."""
+    if not recording.unix_ns:
+        return "at a time that is not known"
+    try:
+        return datetime.fromtimestamp(recording.unix_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (OverflowError, ValueError, OSError):
+        return "at a time that is not known"
 
 
 def left_out(rows: Sequence[OpRow | NeffRow]) -> str:
@@ -112,6 +131,6 @@ def _origin(report: Report) -> str:
 def _cores(cores: tuple[int, ...]) -> str:
     if len(cores) == 1:
         return f"neuron:{cores[0]}"
-    if cores == tuple(range(cores[0], cores[-1] + 1)):
+    if cores[-1] - cores[0] == len(cores) - 1:
         return f"neuron:{cores[0]}–{cores[-1]}"
     return "neuron:" + ",".join(map(str, cores))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from neuron_lab.report._budget import Budget
 from neuron_lab.report._codes import EXPLANATIONS, Explanation, explanation
+from neuron_lab.report._difference import Difference, OpChange, PartChange
 from neuron_lab.report._findings import Findings
 from neuron_lab.report._lines import GutterLine, LineRow, gutter
 from neuron_lab.report._recompiles import Change, Recompile, changed, fix_for
@@ -20,14 +21,17 @@ __all__ = [
     "SORTS",
     "Budget",
     "Change",
+    "Difference",
     "Explanation",
     "Finding",
     "Findings",
     "GutterLine",
     "LineRow",
     "NeffRow",
+    "OpChange",
     "OpRow",
     "Part",
+    "PartChange",
     "Recompile",
     "Report",
     "Split",

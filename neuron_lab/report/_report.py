@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 
 
 class Report:
-    """Views of one Recording, each made when first asked for. Renderers read the rows; people read the DataFrames."""
+    """Views of one Recording, each made when first asked for. Renderers read the rows; people read the DataFrames.
 
-    def __init__(self, recording: Recording) -> None:
+    `file` names the file the recording was loaded from, "" when it was made in this process.
+    """
+
+    def __init__(self, recording: Recording, file: str = "") -> None:
         self.recording = recording
+        self.file = file
 
     @cached_property
     def split(self) -> Split:

@@ -237,3 +237,12 @@ def test_status_without_a_device() -> None:
     found = Description(DeviceInfo("none", "no neuron device", "nothing is installed", 0), (), None, None)
     assert "nothing is installed" in status_text(found, VERSIONS, None)
     assert "nothing is installed" in status_html(found, VERSIONS, None)
+
+
+def test_cores_far_apart_are_listed_not_counted() -> None:
+    device = FakeDevice()
+    span = Recorder(device.hook(), ENVIRONMENT, clock=device.clock)
+    span.start()
+    device.run(core=0)
+    device.run(core=1 << 60)
+    assert f"neuron:0,{1 << 60}" in report_text(Report(span.finish()), View())
