@@ -38,6 +38,20 @@ def write(path: str | os.PathLike[str], content: bytes) -> Path:
     return target
 
 
+def directory(path: str | os.PathLike[str]) -> Path:
+    """A directory to write into, made when it is not there. Raises FileProblem."""
+    found = _resolved(path)
+    try:
+        found.mkdir(exist_ok=True)
+    except FileExistsError:
+        raise FileProblem(f"cannot write into {found}: it is not a directory") from None
+    except FileNotFoundError:
+        raise FileProblem(f"cannot make {found}: there is no directory {found.parent}; make it first") from None
+    except OSError as error:
+        raise FileProblem(f"cannot make {found}: {error.strerror or error}") from None
+    return found
+
+
 def read(path: str | os.PathLike[str], largest: int) -> bytes:
     """The content of a regular file of at most `largest` bytes. Raises FileProblem."""
     found = _resolved(path)

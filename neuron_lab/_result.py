@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from neuron_lab import _files, render
 from neuron_lab._comparison import Comparison
@@ -14,6 +14,7 @@ from neuron_lab.report import Difference, Findings, Report, Summary, View
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 # The one strong reference to a result that the library keeps: what `last()` hands out.
 _last: Profile | None = None
@@ -130,9 +131,40 @@ class Profile:
         """The report as text, 100 columns at most."""
         return render.report_text(self.report, self._view)
 
-    def to_html(self) -> str:
-        """The report as one self-contained HTML fragment."""
-        return render.report_html(self.report, self._view)
+    @overload
+    def to_html(self) -> str: ...
+
+    @overload
+    def to_html(self, path: str | os.PathLike[str]) -> None: ...
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """The report as one self-contained HTML fragment; with a `path`, write it as a page of its own.
+
+        The page has no script, fetches nothing and is light or dark as the reader's system. Raises FileProblem.
+        """
+        if path is None:
+            return render.report_html(self.report, self._view)
+        _files.write(path, render.report_document(self.report, self._view).encode())
+        return None
+
+    def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write a timeline for Perfetto (ui.perfetto.dev), chrome://tracing or Holistic Trace Analysis. Raises FileProblem."""
+        _files.write(path, render.chrome_trace(self.report))
+
+    def to_speedscope(self, path: str | os.PathLike[str]) -> None:
+        """Write a flame graph of your lines and their ops for speedscope.app. Raises FileProblem."""
+        _files.write(path, render.speedscope(self.report))
+
+    def to_csv(self, directory: str | os.PathLike[str]) -> None:
+        """Write one CSV file a table into `directory`, made when it is not there: summary, ops, neffs, lines, compiles, recompiles,
+        fallbacks, copies, findings. Raises FileProblem."""
+        folder = _files.directory(directory)
+        for name, text in render.csv_tables(self.report).items():
+            _files.write(folder / f"{name}.csv", text.encode())
+
+    def figure(self) -> Figure:
+        """The split and the HBM of each core as a matplotlib figure."""
+        return render.report_figure(self.report)
 
     def __repr__(self) -> str:
         return f"<neuron profile: {'running' if self._report is None else render.report_line(self._report)}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from neuron_lab.recording._collector import uncollected
 from neuron_lab.recording._environment import Environment, environment
 from neuron_lab.recording._events import Compile, Copy, CopyTotal, Fallback, OpCall, OpTotal, Where
 from neuron_lab.recording._format import LARGEST_BYTES, dumps, loads
@@ -34,4 +35,5 @@ __all__ = [
     "holdings",
     "loads",
     "traceback_roots",
+    "uncollected",
 ]

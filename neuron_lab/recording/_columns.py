@@ -126,10 +126,7 @@ def _pointed(data: Any, kept: list[Any], what: str) -> Any:
 
 
 _word = _Codec(lambda value, pool: pool.word(value), lambda data, pool: _pointed(data, pool.words, "words"))
-# A hook hands places of single events as plain tuples.
-_place = _Codec(
-    lambda value, pool: pool.place(Where._make(value)), lambda data, pool: _pointed(data, pool.places, "places")
-)
+_place = _Codec(lambda value, pool: pool.place(value), lambda data, pool: _pointed(data, pool.places, "places"))
 
 
 def _optional(inner: _Codec) -> _Codec:

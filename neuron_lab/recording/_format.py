@@ -9,12 +9,12 @@ data to data: nothing is executed, imported or looked up by a name in the file, 
 
 from __future__ import annotations
 
-import gc
 import json
 from typing import Any, NoReturn
 
 from neuron_lab._version import __version__
 from neuron_lab.errors import FileProblem
+from neuron_lab.recording._collector import uncollected
 from neuron_lab.recording._columns import Mismatch, Pool, pack, pack_many, unpack, unpack_many
 from neuron_lab.recording._events import Where
 from neuron_lab.recording._recording import Recording
@@ -29,8 +29,9 @@ _LARGEST_VALUES = 8_000_000
 def dumps(recording: Recording) -> bytes:
     """The file's content. Raises FileProblem when it would be larger than what `loads` accepts."""
     pool = Pool()
-    body = pack(recording, pool)
-    places = pack_many(Where, pool.places, pool)
+    with uncollected():
+        body = pack(recording, pool)
+        places = pack_many(Where, pool.places, pool)
     data = {
         "format": FORMAT,
         "version": list(VERSION),
@@ -49,16 +50,11 @@ def loads(content: bytes) -> Recording:
     """The recording in a file's content. Raises FileProblem that says what is wrong with it."""
     if problem := _too_large(content):
         raise FileProblem(f"it is not a recording of neuron_lab: {problem}")
-    # Millions of values, none of them garbage: the collector would walk them over and over.
-    was_on = gc.isenabled()
-    gc.disable()
     try:
-        return _recording(_parsed(content))
+        with uncollected():
+            return _recording(_parsed(content))
     except Mismatch as problem:
         raise FileProblem(f"the recording is damaged: {problem}") from None
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _too_large(content: bytes) -> str:
