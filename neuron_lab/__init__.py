@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from neuron_lab._pages import Page, explain, recompiles
     from neuron_lab._profile import profile
     from neuron_lab._result import Profile, last, load
+    from neuron_lab._session import SessionReport, session
     from neuron_lab._status import Status, status
 
 _HOMES = {
@@ -26,6 +27,7 @@ _HOMES = {
     "Memory": "neuron_lab._memory",
     "Page": "neuron_lab._pages",
     "Profile": "neuron_lab._result",
+    "SessionReport": "neuron_lab._session",
     "Status": "neuron_lab._status",
     "explain": "neuron_lab._pages",
     "last": "neuron_lab._result",
@@ -33,6 +35,7 @@ _HOMES = {
     "memory": "neuron_lab._memory",
     "profile": "neuron_lab._profile",
     "recompiles": "neuron_lab._pages",
+    "session": "neuron_lab._session",
     "status": "neuron_lab._status",
 }
 
@@ -45,6 +48,7 @@ __all__ = [
     "NeuronLabError",
     "Page",
     "Profile",
+    "SessionReport",
     "Status",
     "UsageProblem",
     "__version__",
@@ -55,6 +59,7 @@ __all__ = [
     "memory",
     "profile",
     "recompiles",
+    "session",
     "status",
     "unload_ipython_extension",
 ]

@@ -6,7 +6,7 @@ import os
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, overload
 
-from neuron_lab import _files, render
+from neuron_lab import _files, _session, render
 from neuron_lab._comparison import Comparison
 from neuron_lab.errors import FileProblem, UsageProblem
 from neuron_lab.recording import LARGEST_BYTES, Recording, dumps, loads
@@ -175,10 +175,11 @@ class Profile:
         return {"text/plain": self.to_text(), "text/html": self.to_html()}
 
     def finish(self, recording: Recording) -> None:
-        """Make a running profile readable and keep it for `last()`."""
+        """Make a running profile readable, keep it for `last()` and its row for `session()`."""
         global _last
         self._report = Report(recording)
         _last = self
+        _session.keep(self._report)
 
 
 def display(result: Profile | Comparison) -> None:

@@ -72,8 +72,10 @@ def _parsed(content: bytes) -> dict[str, Any]:
         raise FileProblem("it is not a recording of neuron_lab: it is nested too deeply") from None
     except ValueError as error:
         raise FileProblem(f"it is not JSON, or cut short: {error}") from None
-    if type(data) is not dict or data.get("format") != FORMAT:
-        raise FileProblem(f'it is not a recording of neuron_lab: it has no "format": "{FORMAT}"')
+    if type(data) is not dict or type(data.get("format")) is not str:
+        raise FileProblem('it is not a recording of neuron_lab: it has no "format"')
+    if data["format"] != FORMAT:
+        raise FileProblem(f"it is not a recording: it is a {data['format'][:60]}")
     return data
 
 

@@ -8,6 +8,7 @@ from neuron_lab.render._figure import report_figure
 from neuron_lab.render._findings import explanation_html, explanation_text, recompiles_html, recompiles_text
 from neuron_lab.render._html import report_html
 from neuron_lab.render._memory import memory_html, memory_text
+from neuron_lab.render._session import session_html, session_text
 from neuron_lab.render._speedscope import speedscope
 from neuron_lab.render._status import status_html, status_text
 from neuron_lab.render._text import report_line, report_text
@@ -30,6 +31,8 @@ __all__ = [
     "report_html",
     "report_line",
     "report_text",
+    "session_html",
+    "session_text",
     "speedscope",
     "status_html",
     "status_text",

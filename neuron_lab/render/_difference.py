@@ -7,6 +7,7 @@ from textwrap import wrap
 
 from neuron_lab.render import _words
 from neuron_lab.render._format import DASH, count, duration, plural, shorten
+from neuron_lab.render._grid import aligned, grid_html
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import Difference, OpChange
 
@@ -27,7 +28,7 @@ def difference_text(found: Difference) -> str:
             f"{_title(found)}  {shorten(_devices(found), _WIDTH - len(_title(found)) - 2)}",
             *(line for text in _caveats(found) for line in wrap(text, _WIDTH, subsequent_indent="  ")[:2]),
         ],
-        _aligned([("", "before", "after", "change"), *_parts(found)]),
+        aligned([("", "before", "after", "change"), *_parts(found)]),
         _ops(found, rows, hidden),
         [line for text in _news(found) for line in wrap(text, _WIDTH, subsequent_indent="  ")[:2]],
     ]
@@ -39,8 +40,8 @@ def difference_html(found: Difference) -> str:
     rows, hidden = _shown(found, _OPS_HTML)
     head = f'<div class="nrn-head"><b>{escape(_title(found))}</b><span>{escape(_devices(found))}</span></div>'
     caveats = "".join(f'<div class="nrn-partial">{escape(shorten(text, 300))}</div>' for text in _caveats(found))
-    parts = _table(("", "before", "after", "change"), _parts(found))
-    ops = _table(("op", *_TITLES), [_op_cells(found, row) for row in rows]) if rows else ""
+    parts = grid_html(("", "before", "after", "change"), _parts(found))
+    ops = grid_html(("op", *_TITLES), [_op_cells(found, row) for row in rows]) if rows else ""
     more = f'<div class="nrn-soft">{escape(hidden)}</div>' if hidden else ""
     news = "".join(f"<div>{escape(shorten(text, 500))}</div>" for text in _news(found))
     return f'<div class="nrn">{STYLE}{head}{caveats}{parts}{ops}{more}{news}</div>'
@@ -160,30 +161,6 @@ def _ops(found: Difference, rows: list[OpChange], hidden: str) -> list[str]:
             break
         kept.pop()
     return [
-        *_aligned([(shorten(row[0], room), *(row[index] for index in kept[1:])) for row in cells]),
+        *aligned([(shorten(row[0], room), *(row[index] for index in kept[1:])) for row in cells]),
         *filter(None, [hidden]),
     ]
-
-
-def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    """The first column to the left, the others to the right."""
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
-    return [
-        (
-            f"{row[0]:<{widths[0]}}"
-            + "".join(f"  {cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-
-
-def _table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    first, *others = titles
-    head = f'<th class="nrn-name" scope="col">{first}</th>' + "".join(f'<th scope="col">{text}</th>' for text in others)
-    body = "".join(
-        f'<tr><th class="nrn-name" scope="row">{escape(shorten(row[0], 120))}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
-        + "</tr>"
-        for row in rows
-    )
-    return f'<div class="nrn-scroll"><table class="nrn-t"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

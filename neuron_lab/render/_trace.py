@@ -76,11 +76,11 @@ def _lanes(report: Report) -> Iterator[tuple[int, int, str, Sequence[_Span]]]:
         threads.setdefault(call.thread, []).append(
             _Span(call.op, "cpu_op", call.start_ns, call.end_ns, _args(report, number, call))
         )
-        link = {"correlation": number, "stream": call.core}
         if call.kind == "fallback":
-            fallbacks.append(_Span(call.op, "cpu_fallback", call.start_ns, call.end_ns, link))
+            fallbacks.append(_Span(call.op, "cpu_fallback", call.start_ns, call.end_ns, {"call": number}))
         elif call.kind == "compiled":
             begun = max(call.start_ns, call.end_ns - call.device_ns)
+            link = {"correlation": number, "stream": call.core}
             cores.setdefault(call.core, []).append(_Span(call.op, "kernel", begun, call.end_ns, link))
     for index, spans in enumerate(threads.values()):
         yield _PROGRAM, _THREADS + index, f"Python thread {index + 1}", spans
@@ -102,7 +102,7 @@ def _lanes(report: Report) -> Iterator[tuple[int, int, str, Sequence[_Span]]]:
 
 
 def _args(report: Report, number: int, call: OpCall) -> dict[str, Any]:
-    """What stands beside a call; the event on the core or the CPU has the same correlation."""
+    """What stands beside a call; the event on the core has the same correlation."""
     args: dict[str, Any] = {"External id": number, "correlation": number, "kind": call.kind}
     if call.neff:
         args["neff"] = call.neff[:_KEY]

@@ -10,6 +10,7 @@ from neuron_lab.report._lines import GutterLine, LineRow, gutter
 from neuron_lab.report._recompiles import Change, Recompile, changed, fix_for
 from neuron_lab.report._report import Report
 from neuron_lab.report._rules import Finding
+from neuron_lab.report._session import SessionRow, session_frame, session_row, session_total
 from neuron_lab.report._split import Part, Split
 from neuron_lab.report._summary import Summary
 from neuron_lab.report._tables import NeffRow, OpRow
@@ -34,6 +35,7 @@ __all__ = [
     "PartChange",
     "Recompile",
     "Report",
+    "SessionRow",
     "Split",
     "Summary",
     "View",
@@ -41,4 +43,7 @@ __all__ = [
     "explanation",
     "fix_for",
     "gutter",
+    "session_frame",
+    "session_row",
+    "session_total",
 ]

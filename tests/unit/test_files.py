@@ -220,7 +220,7 @@ CONTENT = {
     "deep object": (b'{"a":' * 200_000, "nested too deeply"),
     "values": (b"[" + b"[],[]," * 4_000_001 + b"[]]", "more than 8,000,000 values"),
     "list": (b"[]", 'has no "format"'),
-    "other": (b'{"format": "speedscope"}', 'has no "format"'),
+    "other": (b'{"format": "speedscope"}', "it is a speedscope"),
 }
 
 
