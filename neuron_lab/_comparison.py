@@ -40,7 +40,7 @@ class Comparison:
 
     @property
     def new_neffs(self) -> tuple[Compile, ...]:
-        """Compiled in the later profile and not used in the earlier one, the dearest first."""
+        """Compiled or loaded in the later profile and not used in the earlier one, the dearest first."""
         return self._difference.new_neffs
 
     @property

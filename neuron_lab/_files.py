@@ -23,13 +23,14 @@ def writable(path: str | os.PathLike[str]) -> Path:
     return found
 
 
-def write(path: str | os.PathLike[str], content: bytes) -> Path:
-    """Replace the file in one step: a reader sees the old content or the new one. Raises FileProblem."""
+def write(path: str | os.PathLike[str], content: bytes | str) -> Path:
+    """Replace the file in one step: a reader sees the old content or the new one. Text becomes UTF-8. Raises FileProblem."""
     target = writable(path)
     made = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
     try:
         with open(made, "xb") as file:
-            file.write(content)
+            # A file name that is no UTF-8 holds characters that cannot be encoded.
+            file.write(content.encode(errors="replace") if isinstance(content, str) else content)
         os.replace(made, target)
     except OSError as error:
         raise FileProblem(f"cannot write {target}: {error.strerror or error}") from None

@@ -144,7 +144,7 @@ class Profile:
         """
         if path is None:
             return render.report_html(self.report, self._view)
-        _files.write(path, render.report_document(self.report, self._view).encode())
+        _files.write(path, render.report_document(self.report, self._view))
         return None
 
     def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:
@@ -160,7 +160,7 @@ class Profile:
         fallbacks, copies, findings. Raises FileProblem."""
         folder = _files.directory(directory)
         for name, text in render.csv_tables(self.report).items():
-            _files.write(folder / f"{name}.csv", text.encode())
+            _files.write(folder / f"{name}.csv", text)
 
     def figure(self) -> Figure:
         """The split and the HBM of each core as a matplotlib figure."""

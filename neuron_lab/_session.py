@@ -82,7 +82,7 @@ class SessionReport:
         fragment = render.session_html(self.rows, self.forgotten)
         if path is None:
             return fragment
-        _files.write(path, render.document("session", fragment).encode())
+        _files.write(path, render.document("session", fragment))
         return None
 
     def save(self, path: str | os.PathLike[str]) -> None:

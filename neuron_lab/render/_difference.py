@@ -6,7 +6,7 @@ from html import escape
 from textwrap import wrap
 
 from neuron_lab.render import _words
-from neuron_lab.render._format import DASH, count, duration, plural, shorten
+from neuron_lab.render._format import DASH, count, duration, plural, printable, shorten
 from neuron_lab.render._grid import aligned, grid_html
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import Difference, OpChange
@@ -32,7 +32,7 @@ def difference_text(found: Difference) -> str:
         _ops(found, rows, hidden),
         [line for text in _news(found) for line in wrap(text, _WIDTH, subsequent_indent="  ")[:2]],
     ]
-    return "\n\n".join("\n".join(block) for block in blocks if block)
+    return printable("\n\n".join("\n".join(block) for block in blocks if block))
 
 
 def difference_html(found: Difference) -> str:
@@ -41,7 +41,8 @@ def difference_html(found: Difference) -> str:
     head = f'<div class="nrn-head"><b>{escape(_title(found))}</b><span>{escape(_devices(found))}</span></div>'
     caveats = "".join(f'<div class="nrn-partial">{escape(shorten(text, 300))}</div>' for text in _caveats(found))
     parts = grid_html(("", "before", "after", "change"), _parts(found))
-    ops = grid_html(("op", *_TITLES), [_op_cells(found, row) for row in rows]) if rows else ""
+    cells = _in_use([("op", *_TITLES), *(_op_cells(found, row) for row in rows)])
+    ops = grid_html(cells[0], cells[1:]) if rows else ""
     more = f'<div class="nrn-soft">{escape(hidden)}</div>' if hidden else ""
     news = "".join(f"<div>{escape(shorten(text, 500))}</div>" for text in _news(found))
     return f'<div class="nrn">{STYLE}{head}{caveats}{parts}{ops}{more}{news}</div>'
@@ -130,7 +131,8 @@ def _news(found: Difference) -> list[str]:
     for item in found.new_neffs[:_NAMED]:
         place = found.after.place_of_compile(item.neff)
         name = item.signature.removesuffix(" default=float32")
-        lines.append(f"new NEFF{f' at {place}' if place else ''}: {name}, {duration(item.total_ns)}")
+        cost = f"{'loaded in ' * (item.source == 'disk')}{duration(item.total_ns)}"
+        lines.append(f"new NEFF{f' at {place}' if place else ''}, {cost}: {name}")
     if len(found.new_neffs) > _NAMED:
         lines.append(f"… {plural(len(found.new_neffs) - _NAMED, 'more new NEFF')}, see .new_neffs")
     if found.gone_neffs:
@@ -152,8 +154,8 @@ def _named(names: list[str]) -> str:
 def _ops(found: Difference, rows: list[OpChange], hidden: str) -> list[str]:
     if not rows:
         return [hidden] if hidden else []
-    cells = [("op", *_TITLES), *(_op_cells(found, row) for row in rows)]
-    kept = [0, *(index for index in range(1, len(cells[0])) if any(row[index] != DASH for row in cells[1:]))]
+    cells = _in_use([("op", *_TITLES), *(_op_cells(found, row) for row in rows)])
+    kept = list(range(len(cells[0])))
     while True:
         widths = [max(len(row[index]) for row in cells) for index in kept[1:]]
         room = _WIDTH - sum(width + 2 for width in widths)
@@ -164,3 +166,9 @@ def _ops(found: Difference, rows: list[OpChange], hidden: str) -> list[str]:
         *aligned([(shorten(row[0], room), *(row[index] for index in kept[1:])) for row in cells]),
         *filter(None, [hidden]),
     ]
+
+
+def _in_use(cells: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Without the columns that say nothing in any row below the titles."""
+    kept = [index for index in range(len(cells[0])) if index == 0 or any(row[index] != DASH for row in cells[1:])]
+    return [tuple(row[index] for index in kept) for row in cells]

@@ -20,9 +20,10 @@ def report_figure(report: Report) -> Figure:
 
     cores = [core for core in report.recording.memory if core.peak]
     heights = [1.0, 0.4 + 0.3 * len(cores)] if cores else [1.0]
-    figure = Figure(figsize=(9, 1.4 + sum(heights)), layout="constrained")
+    figure = Figure(figsize=(9, 1.8 + sum(heights)), layout="constrained")
     axes = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     _split(axes[0], report)
+    figure.legend(loc="outside lower left", ncols=4, frameon=False, fontsize="small")
     if cores:
         _memory(axes[1], report)
     return figure
@@ -42,16 +43,16 @@ def _split(axes: Axes, report: Report) -> None:
     axes.set_yticks([])
     if left:
         axes.set_xlim(0, left)
-        axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, -1.15), frameon=False, fontsize="small")
 
 
 def _memory(axes: Axes, report: Report) -> None:
     cores = [core for core in report.recording.memory if core.peak]
     for place, core in enumerate(cores):
-        axes.barh(place, core.peak / 2**20, color=PART_COLORS["rest"], height=0.6)
-        axes.barh(place, core.used / 2**20, color=PART_COLORS["device"], height=0.6)
+        axes.barh(place, core.peak, color=PART_COLORS["rest"], height=0.6)
+        axes.barh(place, core.used, color=PART_COLORS["device"], height=0.6)
         text = f" {binary_size(core.used)} held at the end, peak {binary_size(core.peak)} of {binary_size(core.limit)}"
-        axes.text(core.peak / 2**20, place, text, va="center", fontsize="small")
+        axes.text(core.peak, place, text, va="center", fontsize="small")
     axes.set_yticks(range(len(cores)), [f"neuron:{core.core}" for core in cores])
-    axes.set_xlabel("MiB of HBM")
-    axes.set_xlim(0, 2 * max(core.peak for core in cores) / 2**20)  # room for the words
+    axes.xaxis.set_major_formatter(lambda value, _: binary_size(int(value)))
+    axes.set_xlabel("HBM")
+    axes.set_xlim(0, 2 * max(core.peak for core in cores))  # room for the words

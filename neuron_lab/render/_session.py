@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
-from neuron_lab.render._format import DASH, count, duration, plural, shorten
+from neuron_lab.render._format import DASH, count, duration, plural, printable, shorten
 from neuron_lab.render._grid import aligned, grid_html
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import SessionRow, session_total
@@ -32,7 +32,7 @@ def session_text(rows: Sequence[SessionRow], forgotten: int) -> str:
     while names + sum(width + 2 for width in widths.values()) > _WIDTH and len(widths) > 1:
         widths.pop(max(widths, key=lambda index: _RANK[index - 1]))
     lines = aligned([(row[0], *(row[index] for index in widths)) for row in cells])
-    return "\n".join([shorten(_head(rows), _WIDTH), *_earlier(rows, forgotten, _ROWS), "", *lines])
+    return printable("\n".join([shorten(_head(rows), _WIDTH), *_earlier(rows, forgotten, _ROWS), "", *lines]))
 
 
 def session_html(rows: Sequence[SessionRow], forgotten: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from neuron_lab.render import _words
 from neuron_lab.render._columns import COLUMNS, in_use, name_of, rows_of
 from neuron_lab.render._findings import findings_text
-from neuron_lab.render._format import count, duration, plural, shorten, wrapped
+from neuron_lab.render._format import count, duration, plural, printable, shorten, wrapped
 from neuron_lab.render._gutter import gutter_text
 from neuron_lab.report import Part, Report, View, gutter
 
@@ -28,7 +28,8 @@ def report_text(report: Report, view: View) -> str:
     below = [findings_text(report), _reasons(report)]
     footer = wrapped(_words.footer(report), " · ", WIDTH)
     taken = len(_joined([*above, *below])) + len(footer)
-    return "\n".join([*_joined([*above, _lines(report, view, LINES - taken - 1), *below]), *footer])
+    lines = [*_joined([*above, _lines(report, view, LINES - taken - 1), *below]), *footer]
+    return printable("\n".join(lines))
 
 
 def report_line(report: Report) -> str:

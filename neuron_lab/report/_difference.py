@@ -101,9 +101,9 @@ class Difference:
 
     @cached_property
     def new_neffs(self) -> tuple[Compile, ...]:
-        """Compiled in `after`, and not used in `before`; the dearest first."""
+        """Compiled or loaded in `after`, and not used in `before`; the dearest first."""
         known = {row.neff for row in self.before.neff_rows} | {row.signature for row in self.before.neff_rows}
-        made = (item for item in self.after.recording.compiles if item.source != "disk")
+        made = self.after.recording.compiles
         fresh = [item for item in made if item.neff not in known and item.signature not in known]
         return tuple(sorted(fresh, key=lambda item: -item.total_ns))
 

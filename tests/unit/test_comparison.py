@@ -108,7 +108,7 @@ def test_other_versions_are_a_note() -> None:
 def test_new_neff_is_named_with_its_line() -> None:
     found = Difference(report("base"), report("In[2]", extra=True, rows=37))
     assert [item.neff for item in found.new_neffs] == ["new"]
-    assert "new NEFF at train.py line 4: aten::mm(float32[37, 8]), 12.0 ms" in difference_text(found)
+    assert "new NEFF at train.py line 4, 12.0 ms: aten::mm(float32[37, 8])" in difference_text(found)
     assert "0 → 1" in difference_text(found)
     assert "1 NEFF no longer used" in difference_text(Difference(report("In[2]", extra=True), report("In[3]")))
 

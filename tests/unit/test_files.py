@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import os
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +239,19 @@ leaves = st.none() | st.booleans() | whole | st.floats(allow_nan=False) | st.tex
 anything = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3))
 
 
+def test_text_of_a_file_cannot_steer_a_terminal(tmp_path: Path) -> None:
+    data = saved()
+    data["words"] = [f"{word}\x1b[2J\x9b\ud800" for word in data["words"]]
+    p = Profile(Report(loads(json.dumps(data).encode())))
+    p.to_text().encode()
+    assert "\x1b" not in p.to_text()
+    assert "\x9b" not in p.to_text()
+    p.to_html(tmp_path / "page.html")
+    p.to_csv(tmp_path)
+    p.to_chrome_trace(tmp_path / "trace.json")
+    p.to_speedscope(tmp_path / "flame.json")
+
+
 def spots(value: Any) -> list[tuple[Any, Any]]:
     """Every place in a JSON value that can be put something else into."""
     if not isinstance(value, (dict, list)):
@@ -258,7 +272,8 @@ def test_changed_file_is_refused_or_gives_a_report(data: st.DataObject) -> None:
     except FileProblem:
         return
     p = Profile(Report(recording))
-    assert p.to_text()
+    shown = (p.to_text(), p.compare(Profile(Report(ORIGINAL))).to_text())
+    assert not {"Cc", "Cs"} & {unicodedata.category(letter) for letter in "".join(shown) if letter not in "\t\n"}
     assert p.to_html()
     assert math.isfinite(p.summary.wall_s)
 
