@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from neuron_lab import _session
+import neuron_lab
 from neuron_magics._context import Context
 from neuron_magics._parser import Parser
 
@@ -13,9 +13,9 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--html", metavar="FILE", help="write the table as a page of its own")
 
 
-def run(text: str, parser: Parser, context: Context) -> _session.SessionReport:
+def run(text: str, parser: Parser, context: Context) -> neuron_lab.SessionReport:
     options = parser.parse(text)
-    found = _session.session()
+    found = neuron_lab.session()
     if options.save is not None:
         found.save(options.save)
     if options.html is not None:
