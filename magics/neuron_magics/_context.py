@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -36,7 +37,11 @@ def profile_or_file(context: Context, name: str) -> Profile:
     from neuron_lab import Profile, load
 
     value = _variable(context, name)
-    return value if isinstance(value, Profile) else load(name)
+    if isinstance(value, Profile):
+        return value
+    if name.isidentifier() and not Path(name).exists():
+        raise UsageError(f"{name} is neither a variable that holds a profile nor a saved file")
+    return load(name)
 
 
 def _variable(context: Context, name: str) -> Any:
