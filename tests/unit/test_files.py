@@ -32,7 +32,8 @@ from neuron_lab.recording import (
     dumps,
     loads,
 )
-from neuron_lab.report import Report
+from neuron_lab.render import chrome_trace, speedscope
+from neuron_lab.report import Report, session_row
 from tests.fakes.device import FakeDevice
 from tests.unit.test_render import recorded
 
@@ -80,6 +81,19 @@ recordings = st.builds(
 @given(recordings)
 def test_round_trip_gives_an_equal_recording(recording: Recording) -> None:
     assert loads(dumps(recording)) == recording
+
+
+@settings(max_examples=60, deadline=None)
+@given(recordings)
+def test_any_recording_can_be_shown(recording: Recording) -> None:
+    """A file may hold what no device records."""
+    p = Profile(Report(recording, "file.json"))
+    assert max(map(len, p.to_text().splitlines())) <= 100
+    assert p.to_html()
+    assert p.compare(p).to_text()
+    assert session_row(p.report).wall_ns == recording.wall_ns
+    for export in (chrome_trace, speedscope):
+        assert json.loads(export(p.report))
 
 
 def test_strategy_makes_every_field() -> None:

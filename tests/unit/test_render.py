@@ -83,7 +83,9 @@ def test_text_leaves_out_what_is_short_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "report", [crowded(), recorded(), recorded(label="x" * 300)], ids=["crowded", "small", "long label"]
+    "report",
+    [crowded(), recorded(), recorded(label="x" * 300), Report(crowded().recording, "file" * 99)],
+    ids=["crowded", "small", "long label", "loaded"],
 )
 def test_text_fits_100_columns_and_40_lines(report: Report) -> None:
     lines = report_text(report, View()).splitlines()
@@ -144,7 +146,9 @@ class Checked(HTMLParser):
 
 
 @pytest.mark.parametrize(
-    "report", [recorded(), crowded(), recorded(error="ValueError")], ids=["small", "crowded", "partial"]
+    "report",
+    [recorded(), crowded(), recorded(error="ValueError"), Report(crowded().recording, "<b>" * 99)],
+    ids=["small", "crowded", "partial", "loaded"],
 )
 def test_html_is_sound_self_contained_and_small(report: Report) -> None:
     html = report_html(report, View(top=50))
