@@ -16,6 +16,7 @@ _OPS = 10
 _OPS_HTML = 40
 _NAMED = 3
 _LABEL = 24
+_SENTENCE = 300
 _LEAST_NAME = 20
 _TITLES = ("calls", "compiled", "CPU", "before", "after", "change", "warm median")
 
@@ -38,13 +39,13 @@ def difference_text(found: Difference) -> str:
 def difference_html(found: Difference) -> str:
     """The same as tables."""
     rows, hidden = _shown(found, _OPS_HTML)
-    head = f'<div class="nrn-head"><b>{escape(_title(found))}</b><span>{escape(_devices(found))}</span></div>'
-    caveats = "".join(f'<div class="nrn-partial">{escape(shorten(text, 300))}</div>' for text in _caveats(found))
+    head = f'<div class="nrn-head"><b>{escape(_title(found))}</b><span>{escape(shorten(_devices(found), _SENTENCE))}</span></div>'
+    caveats = "".join(f'<div class="nrn-partial">{escape(shorten(text, _SENTENCE))}</div>' for text in _caveats(found))
     parts = grid_html(("", "before", "after", "change"), _parts(found))
     cells = _in_use([("op", *_TITLES), *(_op_cells(found, row) for row in rows)])
     ops = grid_html(cells[0], cells[1:]) if rows else ""
     more = f'<div class="nrn-soft">{escape(hidden)}</div>' if hidden else ""
-    news = "".join(f"<div>{escape(shorten(text, 500))}</div>" for text in _news(found))
+    news = "".join(f"<div>{escape(shorten(text, _SENTENCE))}</div>" for text in _news(found))
     return f'<div class="nrn">{STYLE}{head}{caveats}{parts}{ops}{more}{news}</div>'
 
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from neuron_lab.recording import Recording
-from neuron_lab.render._format import count, duration, plural, size
+from neuron_lab.render._format import count, duration, plural, shorten, size
 from neuron_lab.report import NeffRow, OpRow, Report
 
+_VERSION = 48
 PART_LABELS = {
     "compile": "compile",
     "load": "load from disk",
@@ -106,7 +107,11 @@ def footer(report: Report) -> list[str]:
     """Versions, what served the device, what measuring cost."""
     environment, found = report.recording.environment, report.summary
     versions = dict(environment.versions)
-    parts = [f"{name} {versions[name]}" for name in ("torch", "torch_neuronx", "neuron_lab") if name in versions]
+    parts = [
+        shorten(f"{name} {versions[name]}", _VERSION)
+        for name in ("torch", "torch_neuronx", "neuron_lab")
+        if name in versions
+    ]
     parts.append("emulated, not Trainium" if environment.emulated else environment.device)
     if found.startup_s:
         parts.append("the compiler starts once per process")

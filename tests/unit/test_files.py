@@ -32,10 +32,10 @@ from neuron_lab.recording import (
     dumps,
     loads,
 )
-from neuron_lab.render import chrome_trace, speedscope
+from neuron_lab.render import chrome_trace, session_text, speedscope
 from neuron_lab.report import Report, session_row
 from tests.fakes.device import FakeDevice
-from tests.unit.test_render import recorded
+from tests.unit.test_render import crowded, recorded
 
 SAVED = Path(__file__).parent / "recordings"
 
@@ -387,3 +387,17 @@ def test_recording_that_could_not_be_loaded_is_not_saved(monkeypatch: pytest.Mon
     monkeypatch.setattr(_format, "LARGEST_BYTES", 100)
     with pytest.raises(FileProblem, match="cannot be saved"):
         dumps(recorded().recording)
+
+
+@pytest.mark.parametrize("recording", [FORMAT_1_0, crowded().recording], ids=["small", "crowded"])
+def test_report_of_endless_texts_stays_within_its_bounds(recording: Recording) -> None:
+    data = json.loads(dumps(recording))
+    data["words"] = [word if word in ("compiled", "fallback", "disk") else word + "x" * 5000 for word in data["words"]]
+    data["recording"] |= {"label": "l" * 5000, "error": "e" * 5000}
+    data["recording"]["environment"] |= {"device": "d" * 5000, "versions": {"torch": "v" * 5000, "neuron_lab": "v"}}
+    p = Profile(Report(loads(json.dumps(data).encode()), "f" * 5000))
+    for text in (p.to_text(), p.compare(p).to_text(), session_text([session_row(p.report)], 0)):
+        assert max(map(len, text.splitlines())) <= 100
+        assert len(text.splitlines()) <= 40
+    assert len(p.to_html()) < 30_000
+    assert len(p.compare(p).to_html()) < 30_000
