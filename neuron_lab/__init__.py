@@ -9,46 +9,57 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from neuron_lab._version import __version__
-from neuron_lab.errors import BudgetExceeded, DeviceProblem, NeuronLabError, UsageProblem
+from neuron_lab.errors import BudgetExceeded, DeviceProblem, FileProblem, NeuronLabError, UsageProblem
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from neuron_lab._comparison import Comparison
     from neuron_lab._memory import Memory, memory
     from neuron_lab._pages import Page, explain, recompiles
     from neuron_lab._profile import profile
-    from neuron_lab._result import Profile, last
+    from neuron_lab._result import Profile, last, load
+    from neuron_lab._session import SessionReport, session
     from neuron_lab._status import Status, status
 
 _HOMES = {
+    "Comparison": "neuron_lab._comparison",
     "Memory": "neuron_lab._memory",
     "Page": "neuron_lab._pages",
     "Profile": "neuron_lab._result",
+    "SessionReport": "neuron_lab._session",
     "Status": "neuron_lab._status",
     "explain": "neuron_lab._pages",
     "last": "neuron_lab._result",
+    "load": "neuron_lab._result",
     "memory": "neuron_lab._memory",
     "profile": "neuron_lab._profile",
     "recompiles": "neuron_lab._pages",
+    "session": "neuron_lab._session",
     "status": "neuron_lab._status",
 }
 
 __all__ = [
     "BudgetExceeded",
+    "Comparison",
     "DeviceProblem",
+    "FileProblem",
     "Memory",
     "NeuronLabError",
     "Page",
     "Profile",
+    "SessionReport",
     "Status",
     "UsageProblem",
     "__version__",
     "explain",
     "last",
+    "load",
     "load_ipython_extension",
     "memory",
     "profile",
     "recompiles",
+    "session",
     "status",
     "unload_ipython_extension",
 ]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, overload
 
-from neuron_lab import render
-from neuron_lab.errors import UsageProblem
-from neuron_lab.recording import Recording
-from neuron_lab.report import Findings, Report, Summary, View
+from neuron_lab import _files, _session, render
+from neuron_lab._comparison import Comparison
+from neuron_lab.errors import FileProblem, UsageProblem
+from neuron_lab.recording import LARGEST_BYTES, Recording, dumps, loads
+from neuron_lab.report import Difference, Findings, Report, Summary, View
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 # The one strong reference to a result that the library keeps: what `last()` hands out.
 _last: Profile | None = None
@@ -25,12 +29,24 @@ def last() -> Profile:
     return _last
 
 
+def load(path: str | os.PathLike[str]) -> Profile:
+    """A saved profile: every table and finding is made anew from its recording, on any machine.
+
+    Raises FileProblem when the file cannot be read, is no recording, is damaged, or is of a format this version does not read.
+    """
+    content = _files.read(path, LARGEST_BYTES)
+    try:
+        return Profile(Report(loads(content), PurePath(path).name))
+    except FileProblem as problem:
+        raise FileProblem(f"cannot load {os.fspath(path)}: {problem}") from None
+
+
 class Profile:
     """A finished profile. In a notebook it displays as the report; `.ops` and its neighbours are pandas DataFrames."""
 
-    def __init__(self, recording: Recording | None = None, view: View | None = None) -> None:
+    def __init__(self, report: Report | None = None, view: View | None = None) -> None:
         self._view = view or View()
-        self._report = None if recording is None else Report(recording)
+        self._report = report
 
     @property
     def report(self) -> Report:
@@ -94,15 +110,61 @@ class Profile:
 
         Outside a notebook this prints the text. Raises UsageProblem for an option or value that does not exist.
         """
-        _display(Profile(self.recording, self._view.changed(**options)))
+        display(Profile(self.report, self._view.changed(**options)))
+
+    def compare(self, other: Profile) -> Comparison:
+        """What changed since `other`, the earlier profile: split, ops, new and lost NEFFs and fallbacks.
+
+        Times are subtracted only where that means something: on one device, both cold or both warm, both complete. The result says
+        what forbids it.
+        """
+        return Comparison(Difference(other.report, self.report))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the recording as versioned JSON, whole or not at all; `neuron_lab.load` reads it, also on another machine.
+
+        Raises FileProblem when the file cannot be written.
+        """
+        _files.write(path, dumps(self.recording))
 
     def to_text(self) -> str:
         """The report as text, 100 columns at most."""
         return render.report_text(self.report, self._view)
 
-    def to_html(self) -> str:
-        """The report as one self-contained HTML fragment."""
-        return render.report_html(self.report, self._view)
+    @overload
+    def to_html(self) -> str: ...
+
+    @overload
+    def to_html(self, path: str | os.PathLike[str]) -> None: ...
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """The report as one self-contained HTML fragment; with a `path`, write it as a page of its own.
+
+        The page has no script, fetches nothing and is light or dark as the reader's system. Raises FileProblem.
+        """
+        if path is None:
+            return render.report_html(self.report, self._view)
+        _files.write(path, render.report_document(self.report, self._view))
+        return None
+
+    def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write a timeline for Perfetto (ui.perfetto.dev), chrome://tracing or Holistic Trace Analysis. Raises FileProblem."""
+        _files.write(path, render.chrome_trace(self.report))
+
+    def to_speedscope(self, path: str | os.PathLike[str]) -> None:
+        """Write a flame graph of your lines and their ops for speedscope.app. Raises FileProblem."""
+        _files.write(path, render.speedscope(self.report))
+
+    def to_csv(self, directory: str | os.PathLike[str]) -> None:
+        """Write one CSV file a table into `directory`, made when it is not there: summary, ops, neffs, lines, compiles, recompiles,
+        fallbacks, copies, findings. Raises FileProblem."""
+        folder = _files.directory(directory)
+        for name, text in render.csv_tables(self.report).items():
+            _files.write(folder / f"{name}.csv", text)
+
+    def figure(self) -> Figure:
+        """The split and the HBM of each core as a matplotlib figure."""
+        return render.report_figure(self.report)
 
     def __repr__(self) -> str:
         return f"<neuron profile: {'running' if self._report is None else render.report_line(self._report)}>"
@@ -113,13 +175,14 @@ class Profile:
         return {"text/plain": self.to_text(), "text/html": self.to_html()}
 
     def finish(self, recording: Recording) -> None:
-        """Make a running profile readable and keep it for `last()`."""
+        """Make a running profile readable, keep it for `last()` and its row for `session()`."""
         global _last
         self._report = Report(recording)
         _last = self
+        _session.keep(self._report)
 
 
-def _display(result: Profile) -> None:
+def display(result: Profile | Comparison) -> None:
     """Through IPython where there is a shell, so that the front end picks text or HTML; printed otherwise."""
     import sys
 
@@ -127,6 +190,6 @@ def _display(result: Profile) -> None:
     if shell is None:
         print(result.to_text())
         return
-    from IPython import display
+    from IPython import display as front_end
 
-    display.display(result)  # type: ignore[no-untyped-call]
+    front_end.display(result)  # type: ignore[no-untyped-call]

@@ -3,6 +3,7 @@
 NeuronLabError
 ├── UsageProblem      the call cannot be done as it was written
 ├── DeviceProblem     no device serves `neuron`, or it cannot be measured
+├── FileProblem       a file cannot be written, or is not what it should be
 └── BudgetExceeded    a profiled cell went over its `--fail-over` budget
 """
 
@@ -23,6 +24,10 @@ class UsageProblem(NeuronLabError):
 
 class DeviceProblem(NeuronLabError):
     """Raised when no device serves `neuron` here, or when it offers nothing to measure with."""
+
+
+class FileProblem(NeuronLabError):
+    """Raised when a file cannot be read or written, is damaged, or is of another format or version."""
 
 
 class BudgetExceeded(NeuronLabError):

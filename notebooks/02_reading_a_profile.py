@@ -165,6 +165,37 @@ print(f"{len(warm.findings)} findings before, {len(clean.findings)} now")
 # `--fail-over` makes the cell fail when it compiles anything or falls back: put it into a notebook that runs in CI, and the
 # message names the op and the line.
 #
+# ## What changed
+#
+# `.compare` sets a profile beside an earlier one; `%%neuron profile --compare warm` shows the same below the report. Both of
+# these ran warm on one device, so their times can be subtracted. Cold against warm would be shown, and not subtracted.
+
+# %%
+change = clean.compare(warm)
+assert change.times_compared
+change
+
+# %% [markdown]
+# A profile outlives its notebook: `.save` writes it as JSON, with the versions it is true for, and `neuron_lab.load` reads
+# it on any machine. `.to_chrome_trace` draws it as a timeline in Perfetto, `.to_html` makes a page of it.
+
+# %%
+import tempfile
+
+import neuron_lab
+
+with tempfile.TemporaryDirectory() as folder:
+    clean.save(f"{folder}/clean.json")
+    again = neuron_lab.load(f"{folder}/clean.json")
+assert again.ops.equals(clean.ops)
+
+# %% [markdown]
+# And all profiles of this notebook in one table:
+
+# %%
+# %neuron report
+
+# %% [markdown]
 # ## Exercise
 #
 # Which line of `run` moves the most bytes? Answer it with `clean.lines`.

@@ -9,6 +9,7 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 
 from neuron_magics import profile
+from neuron_magics._context import Context
 
 if TYPE_CHECKING:
     from neuron_lab._profile import Session
@@ -39,7 +40,7 @@ class CellProfiler:
         # IPython announces no silent cell, and shows nothing for it; a header below another one measures the same span.
         if shell is None or cell is None or cell.session is not None:
             return
-        cell.options = profile.cell_options(text)
+        cell.options = profile.cell_options(text).opened(Context(shell))
         session = Session(cell.options.view, profile.cell_label(shell), cell.raw or "")
         session.start()
         cell.session = session
@@ -69,11 +70,11 @@ class CellProfiler:
         if cell is None or cell.session is None or cell.options is None or shell is None:
             return
         error = result.error_in_exec or result.error_before_exec
-        over = profile.conclude(shell, cell.session.finish(error), cell.options)
-        if over is not None:
+        problem = profile.conclude(shell, cell.session.finish(error), cell.options)
+        if problem is not None:
             # The front end reads the result after this callback: the cell fails, for this reason and no other.
-            result.error_in_exec = over
-            shell.showtraceback((type(over), over, None))
+            result.error_in_exec = problem
+            shell.showtraceback((type(problem), problem, None))
 
     def _take(self, raw: str | None) -> _Cell | None:
         """The innermost cell with this text; cells of two subshells need not end in the order they began."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
-from neuron_magics import explain, last, memory, profile, recompiles, status
+from neuron_magics import explain, last, memory, profile, recompiles, report, status
 from neuron_magics._context import Context
 from neuron_magics._parser import Parser
 
@@ -48,6 +48,7 @@ COMMANDS = {
         ("last", last),
         ("recompiles", recompiles),
         ("memory", memory),
+        ("report", report),
         ("explain", explain),
     )
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -25,7 +26,23 @@ def profile_named(context: Context, name: str) -> Profile:
     """The profile in a variable of the user's. Raises UsageError."""
     from neuron_lab import Profile
 
-    value = {**context.shell.user_ns, **(context.local_ns or {})}.get(name)
+    value = _variable(context, name)
     if not isinstance(value, Profile):
         raise UsageError(f"{name} is not a profile; keep one with `%%neuron profile -o {name}`")
     return value
+
+
+def profile_or_file(context: Context, name: str) -> Profile:
+    """The profile in a variable of the user's, else the one saved in a file of that name. Raises UsageError, FileProblem."""
+    from neuron_lab import Profile, load
+
+    value = _variable(context, name)
+    if isinstance(value, Profile):
+        return value
+    if name.isidentifier() and not Path(name).exists():
+        raise UsageError(f"{name} is neither a variable that holds a profile nor a saved file")
+    return load(name)
+
+
+def _variable(context: Context, name: str) -> Any:
+    return {**context.shell.user_ns, **(context.local_ns or {})}.get(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from neuron_lab import _pages
+import neuron_lab
 from neuron_lab.report import EXPLANATIONS
 from neuron_magics._context import Context
 from neuron_magics._parser import Parser
@@ -15,5 +15,5 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("code", metavar="CODE", type=str.upper, choices=list(EXPLANATIONS), help="the finding's code")
 
 
-def run(text: str, parser: Parser, context: Context) -> _pages.Page:
-    return _pages.explain(parser.parse(text).code)
+def run(text: str, parser: Parser, context: Context) -> neuron_lab.Page:
+    return neuron_lab.explain(parser.parse(text).code)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from neuron_lab import _result
+import neuron_lab
 from neuron_magics._context import Context
 from neuron_magics._parser import Parser
 
@@ -11,6 +11,6 @@ def arguments(parser: Parser) -> None:
     """It has no options of its own."""
 
 
-def run(text: str, parser: Parser, context: Context) -> _result.Profile:
+def run(text: str, parser: Parser, context: Context) -> neuron_lab.Profile:
     parser.parse(text)
-    return _result.last()
+    return neuron_lab.last()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from neuron_lab import _memory
+import neuron_lab
 from neuron_magics._context import Context
 from neuron_magics._parser import Parser
 
@@ -16,5 +16,5 @@ def arguments(parser: Parser) -> None:
     )
 
 
-def run(text: str, parser: Parser, context: Context) -> _memory.Memory:
-    return _memory.memory(free=parser.parse(text).free)
+def run(text: str, parser: Parser, context: Context) -> neuron_lab.Memory:
+    return neuron_lab.memory(free=parser.parse(text).free)

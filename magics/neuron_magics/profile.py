@@ -10,15 +10,17 @@ of what ran until then is shown all the same.
 from __future__ import annotations
 
 import keyword
+import sys
 from argparse import Namespace
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 
-from neuron_lab.errors import BudgetExceeded, UsageProblem
+from neuron_lab import _files
+from neuron_lab.errors import BudgetExceeded, FileProblem, NeuronLabError, UsageProblem
 from neuron_lab.report import GROUPS, SORTS, Budget, View
-from neuron_magics._context import Context
+from neuron_magics._context import Context, profile_or_file
 from neuron_magics._execute import Snippet
 from neuron_magics._parser import Parser
 
@@ -36,18 +38,30 @@ class Options:
     variable: str | None
     quiet: bool
     budget: Budget | None
+    save: str | None
+    compare: str | None
+    baseline: Profile | None = None
 
     @staticmethod
     def of(args: Namespace) -> Options:
-        """Check the values. Raises UsageError."""
+        """Check the values; looks at no file. Raises UsageError."""
         variable = args.output
         if variable is not None and (not variable.isidentifier() or keyword.iskeyword(variable)):
             raise UsageError(f"-o {variable}: not a name a variable can have")
         try:
             budget = None if args.fail_over is None else Budget.parse(args.fail_over)
-            return Options(View(args.top, args.sort, args.min_ms, args.by), variable, args.quiet, budget)
+            view = View(args.top, args.sort, args.min_ms, args.by)
         except UsageProblem as problem:
             raise UsageError(str(problem)) from None
+        return Options(view, variable, args.quiet, budget, args.save, args.compare)
+
+    def opened(self, context: Context) -> Options:
+        """Look at the files before the program runs for nothing. Raises FileProblem."""
+        if self.save is not None:
+            _files.writable(self.save)
+        if self.compare is None:
+            return self
+        return replace(self, baseline=profile_or_file(context, self.compare))
 
 
 def arguments(parser: Parser) -> None:
@@ -62,6 +76,10 @@ def arguments(parser: Parser) -> None:
         "--min-ms", type=float, default=view.min_ms, metavar="X", help="leave out ops that took less in all"
     )
     parser.add_argument("-o", "--output", metavar="VAR", help="keep the result in this variable")
+    parser.add_argument("--save", metavar="FILE", help="write the result as JSON; neuron_lab.load(FILE) reads it")
+    parser.add_argument(
+        "--compare", metavar="VAR|FILE", help="show what changed since an earlier profile: a variable or a saved file"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="show nothing; %%neuron last has the result")
     parser.add_argument(
         "--fail-over",
@@ -82,12 +100,23 @@ def cell_label(shell: InteractiveShell) -> str:
     return f"In[{shell.displayhook.prompt_count}]"
 
 
-def conclude(shell: InteractiveShell, result: Profile, options: Options) -> BudgetExceeded | None:
-    """Keep the result, show it, and say whether it went over its budget."""
+def conclude(shell: InteractiveShell, result: Profile, options: Options) -> NeuronLabError | None:
+    """Keep the result, show and save it, and say why the cell fails: it cannot be saved, or it went over its budget."""
+    from neuron_lab import _result
+
     if options.variable is not None:
         shell.user_ns[options.variable] = result
     if not options.quiet:
         result.show()
+        if options.baseline is not None:
+            _result.display(result.compare(options.baseline))
+    if options.save is not None:
+        try:
+            result.save(options.save)
+        except FileProblem as problem:
+            if not result.summary.partial:
+                return problem
+            print(f"not saved: {problem}", file=sys.stderr)  # the cell fails for its own error
     if options.budget is None or result.summary.partial:
         return None
     over = options.budget.exceeded(result.report)
@@ -106,7 +135,7 @@ def run(text: str, parser: Parser, context: Context) -> Any:
             )
     else:
         flags, source = text, context.cell
-    options = Options.of(parser.parse(flags))
+    options = Options.of(parser.parse(flags)).opened(context)
     snippet = Snippet.compile(context, source)
     session = Session(options.view, cell_label(context.shell), source)
     session.start()
@@ -118,7 +147,7 @@ def run(text: str, parser: Parser, context: Context) -> Any:
         snippet.show_as_own(error)
         raise
     session.stop()
-    over = conclude(context.shell, session.finish(), options)
-    if over is not None:
-        raise over
+    problem = conclude(context.shell, session.finish(), options)
+    if problem is not None:
+        raise problem
     return value

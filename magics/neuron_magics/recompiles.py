@@ -5,7 +5,7 @@ Without a variable it is about the latest profile: `%neuron recompiles`, `%neuro
 
 from __future__ import annotations
 
-from neuron_lab import _pages
+import neuron_lab
 from neuron_magics._context import Context, profile_named
 from neuron_magics._parser import Parser
 
@@ -17,6 +17,6 @@ def arguments(parser: Parser) -> None:
     )
 
 
-def run(text: str, parser: Parser, context: Context) -> _pages.Page:
+def run(text: str, parser: Parser, context: Context) -> neuron_lab.Page:
     name = parser.parse(text).profile
-    return _pages.recompiles(None if name is None else profile_named(context, name))
+    return neuron_lab.recompiles(None if name is None else profile_named(context, name))

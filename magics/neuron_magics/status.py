@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from neuron_lab import _status
+import neuron_lab
 from neuron_magics._context import Context
 from neuron_magics._parser import Parser
 
@@ -11,6 +11,6 @@ def arguments(parser: Parser) -> None:
     """It has no options of its own."""
 
 
-def run(text: str, parser: Parser, context: Context) -> _status.Status:
+def run(text: str, parser: Parser, context: Context) -> neuron_lab.Status:
     parser.parse(text)
-    return _status.status()
+    return neuron_lab.status()

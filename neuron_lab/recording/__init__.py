@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from neuron_lab.recording._collector import uncollected
 from neuron_lab.recording._environment import Environment, environment
 from neuron_lab.recording._events import (
     Compile,
@@ -19,6 +20,7 @@ from neuron_lab.recording._events import (
     Where,
     WideTotal,
 )
+from neuron_lab.recording._format import LARGEST_BYTES, dumps, loads
 from neuron_lab.recording._holdings import Holding, Root, frames_of, holdings, traceback_roots
 from neuron_lab.recording._recorder import Recorder
 from neuron_lab.recording._recording import CorePeak, Recording
@@ -26,6 +28,7 @@ from neuron_lab.recording._sources import Source
 from neuron_lab.recording._surroundings import Surroundings
 
 __all__ = [
+    "LARGEST_BYTES",
     "Compile",
     "Copy",
     "CopyTotal",
@@ -48,8 +51,11 @@ __all__ = [
     "Surroundings",
     "Where",
     "WideTotal",
+    "dumps",
     "environment",
     "frames_of",
     "holdings",
+    "loads",
     "traceback_roots",
+    "uncollected",
 ]

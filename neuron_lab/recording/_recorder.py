@@ -35,6 +35,7 @@ class Recorder:
         self._surroundings = surroundings or Surroundings()
         self._clock = clock
         self._start_ns: int | None = None
+        self._unix_ns = 0
         self._end_ns: int | None = None
         self._raw: RawLog | None = None
         self._overhead_ns = 0
@@ -46,6 +47,7 @@ class Recorder:
         begun = self._clock()
         self._before = self._surroundings.memory()
         self._hook.start()
+        self._unix_ns = time.time_ns()
         self._start_ns = self._clock()
         self._overhead_ns += self._start_ns - begun
 
@@ -80,6 +82,7 @@ class Recorder:
         places = [
             *(total.where for total in recording.op_totals),
             *(total.where for total in recording.copy_totals),
+            *(peak.where for peak in recording.memory_log.line_peaks),
         ]
         return dataclasses.replace(
             recording,
@@ -91,4 +94,5 @@ class Recorder:
             ),
             late_variables=around.late_variables(),
             reads_clock=around.reads_clock,
+            unix_ns=self._unix_ns,
         )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias, TypeVar
 
 from neuron_lab.device import LateVariable, RawLog
+from neuron_lab.recording._collector import uncollected
 from neuron_lab.recording._environment import Environment
 from neuron_lab.recording._events import (
     Compile,
@@ -56,7 +56,10 @@ class Recording:
     which the totals leave out.
 
     `earlier` are compiles of this process before the span, of the ops in it; `sources` the user's lines that did something.
-    `late_variables` came too late to change anything. `reads_clock`: the program in the span takes the time itself.
+    `late_variables` came too late to change anything. `reads_clock`: the program in the span takes the time itself. `unix_ns` is
+    when the span began, 0 when that is not known.
+
+    Every field is saved to a file by its name and type: a new one needs a default, for files that were written before it.
     """
 
     label: str
@@ -81,6 +84,7 @@ class Recording:
     reads_clock: bool = False
     wide: tuple[WideTotal, ...] = ()
     memory_log: MemoryLog = field(default_factory=MemoryLog)
+    unix_ns: int = 0
 
     @property
     def wall_ns(self) -> int:
@@ -111,8 +115,8 @@ def from_raw(
         end_ns=end_ns,
         error=error,
         environment=environment,
-        ops=_many(OpCall._make, raw.ops),
-        copies=_many(Copy._make, raw.copies),
+        ops=_many(OpCall._make, OpCall._fields.index("where"), raw.ops),
+        copies=_many(Copy._make, Copy._fields.index("where"), raw.copies),
         op_totals=tuple(_without(total, starts) for total in _placed(OpTotal, raw.totals)),
         copy_totals=_placed(CopyTotal, raw.copy_totals),
         compiles=_records(Compile, raw.compiles),
@@ -131,7 +135,7 @@ def from_raw(
 
 def _memory_log(raw: RawLog) -> MemoryLog:
     return MemoryLog(
-        changes=_many(MemoryChange._make, raw.memory),
+        changes=_many(MemoryChange._make, MemoryChange._fields.index("where"), raw.memory),
         peaks=tuple(MemoryPeak(core, at, used, _held(held)) for core, at, used, held in raw.peaks),
         line_peaks=_placed(LinePeak, raw.line_peaks),
         ooms=tuple(
@@ -197,12 +201,17 @@ def _records(make: Callable[..., _Record], rows: Iterable[tuple[Any, ...]]) -> t
     return tuple(make(*row) for row in rows)
 
 
-def _many(make: Callable[[tuple[Any, ...]], _Record], rows: Iterable[tuple[Any, ...]]) -> tuple[_Record, ...]:
-    """Build records by the hundred thousand. The collector would walk every object of torch again and again meanwhile: 4 times the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        return tuple(map(make, rows))
-    finally:
-        if was_on:
-            gc.enable()
+def _many(
+    make: Callable[[tuple[Any, ...]], _Record], last: int, rows: Iterable[tuple[Any, ...]]
+) -> tuple[_Record, ...]:
+    """Events, whose field number `last`, where it is there, is the line; the same line is one object for all of them."""
+    places: dict[Any, Where | None] = {None: None}
+
+    def placed(row: tuple[Any, ...]) -> Where | None:
+        place: Any = row[last] if len(row) > last else None
+        if place not in places:
+            places[place] = Where._make(place)
+        return places[place]
+
+    with uncollected():
+        return tuple(make((*row[:last], placed(row))) for row in rows)

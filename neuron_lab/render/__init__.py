@@ -1,23 +1,39 @@
-"""Pure functions from data to text and HTML."""
+"""Pure functions from data to text, HTML and the formats of other tools."""
 
 from __future__ import annotations
 
+from neuron_lab.render._difference import difference_html, difference_text
+from neuron_lab.render._document import csv_tables, document, report_document
+from neuron_lab.render._figure import report_figure
 from neuron_lab.render._findings import explanation_html, explanation_text, recompiles_html, recompiles_text
 from neuron_lab.render._html import report_html
 from neuron_lab.render._memory import memory_html, memory_text
+from neuron_lab.render._session import session_html, session_text
+from neuron_lab.render._speedscope import speedscope
 from neuron_lab.render._status import status_html, status_text
 from neuron_lab.render._text import report_line, report_text
+from neuron_lab.render._trace import chrome_trace
 
 __all__ = [
+    "chrome_trace",
+    "csv_tables",
+    "difference_html",
+    "difference_text",
+    "document",
     "explanation_html",
     "explanation_text",
     "memory_html",
     "memory_text",
     "recompiles_html",
     "recompiles_text",
+    "report_document",
+    "report_figure",
     "report_html",
     "report_line",
     "report_text",
+    "session_html",
+    "session_text",
+    "speedscope",
     "status_html",
     "status_text",
 ]

@@ -13,6 +13,8 @@ _WIDTH = 100
 _SHOWN = 3
 _SHOWN_HTML = 8
 _ROWS = 30
+_PLACE = 120
+_SENTENCE = 500
 
 
 def findings_text(report: Report) -> list[str]:
@@ -31,8 +33,9 @@ def findings_html(report: Report) -> str:
     """Code, place and sentence on one line, cost and fix below."""
     blocks = [
         f'<div class="nrn-finding"><b>{item.code}</b> '
-        + (f'<span class="nrn-code">{escape(item.where)}</span> ' if item.where else "")
-        + f'{escape(item.message)}<br><span class="nrn-soft">{escape(_remedy(item, report))}</span></div>'
+        + (f'<span class="nrn-code">{escape(shorten(item.where, _PLACE))}</span> ' if item.where else "")
+        + f"{escape(shorten(item.message, _SENTENCE))}<br>"
+        f'<span class="nrn-soft">{escape(shorten(_remedy(item, report), _SENTENCE))}</span></div>'
         for item in report.findings[:_SHOWN_HTML]
     ]
     if len(report.findings) > _SHOWN_HTML:

@@ -7,6 +7,18 @@ from collections.abc import Sequence
 DASH = "–"
 
 
+# What would move a terminal's cursor or cannot be encoded: it may stand in a file name, in source, or in a file from elsewhere.
+_UNPRINTABLE = dict.fromkeys(
+    [*(code for code in range(32) if chr(code) not in "\t\n"), *range(127, 160), *range(0xD800, 0xE000)],
+    "\N{REPLACEMENT CHARACTER}",
+)
+
+
+def printable(text: str) -> str:
+    """Text that any terminal shows as text."""
+    return text.translate(_UNPRINTABLE)
+
+
 def duration(ns: float) -> str:
     """Three digits and a unit: "1.28 s", "58.1 ms", "420 µs", "0"."""
     if ns == 0:

@@ -22,7 +22,7 @@ def gutter_text(lines: list[GutterLine], left_out: list[LineRow]) -> list[str]:
     text = []
     for line, row in zip(lines, cells, strict=True):
         if line.opens:
-            text.append(line.opens)
+            text.append(shorten(line.opens, _WIDTH))
         code = line.text if len(line.text) <= source else line.text[: source - 1] + "…"
         tail = "".join(f"  {row[index]:>{width}}" for index, width in widths.items())
         text.append(f"{line.number:>5}{'┆' if line.skips else ' '} {code:<{source}}{tail}".rstrip())

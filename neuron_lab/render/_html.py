@@ -30,17 +30,21 @@ def report_html(report: Report, view: View) -> str:
 
 def _pieces(parts: list[str]) -> str:
     """Phrases with dots between them; a narrow page breaks between two phrases."""
-    return " · ".join(f'<span class="nrn-bit">{escape(part)}</span>' for part in parts)
+    return " · ".join(f'<span class="nrn-bit">{escape(shorten(part, _REASON_LENGTH))}</span>' for part in parts)
 
 
 def _head(report: Report) -> str:
-    label = f"<b>{escape(report.summary.label)}</b> " if report.summary.label else ""
+    label = f"<b>{escape(shorten(report.summary.label, NAME_LENGTH))}</b> " if report.summary.label else ""
     wall = escape(duration(report.recording.wall_ns))
     line = _pieces(_words.headline(report))
     head = f'<div class="nrn-head"><div>{label}{line}</div><div class="nrn-wall">{wall}</div></div>'
+    if report.file:
+        head += f'<div class="nrn-soft">{escape(shorten(_words.loaded(report), _REASON_LENGTH))}</div>'
     stopped = _words.partial(report.recording)
     return head + (
-        f'<div class="nrn-partial" role="alert">{escape(stopped)}; what ran until then:</div>' if stopped else ""
+        f'<div class="nrn-partial" role="alert">{escape(shorten(stopped, _REASON_LENGTH))}; what ran until then:</div>'
+        if stopped
+        else ""
     )
 
 

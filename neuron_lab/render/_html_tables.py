@@ -12,6 +12,7 @@ from neuron_lab.render._format import DASH, count, duration, plural, share, shor
 from neuron_lab.report import GutterLine, LineRow, NeffRow, OpRow
 
 NAME_LENGTH = 120
+_CODE_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ def gutter_html(lines: list[GutterLine], left_out: list[LineRow]) -> str:
     for line in lines:
         if line.opens:
             body.append(
-                f'<tr><th class="nrn-file" scope="rowgroup" colspan="{len(used) + 2}">{escape(line.opens)}</th></tr>'
+                f'<tr><th class="nrn-file" scope="rowgroup" colspan="{len(used) + 2}">{escape(shorten(line.opens, NAME_LENGTH))}</th></tr>'
             )
         cells = "".join(f"<td>{escape(cell(line.row)) if line.row else ''}</td>" for _, cell in used)
         classes = " ".join(
@@ -147,7 +148,9 @@ def gutter_html(lines: list[GutterLine], left_out: list[LineRow]) -> str:
         )
         mark = f' class="{classes}"' if classes else ""
         number = f'<th class="nrn-no" scope="row">{line.number}</th>'
-        body.append(f'<tr{mark}>{number}<td class="nrn-src"><code>{escape(line.text)}</code></td>{cells}</tr>')
+        body.append(
+            f'<tr{mark}>{number}<td class="nrn-src"><code>{escape(line.text[:_CODE_LENGTH])}</code></td>{cells}</tr>'
+        )
     more = ""
     if left_out:
         spent = duration(sum(row.total_ns for row in left_out))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from neuron_lab.render import _words
 from neuron_lab.render._columns import COLUMNS, in_use, name_of, rows_of
 from neuron_lab.render._findings import findings_text
-from neuron_lab.render._format import count, duration, plural, shorten, wrapped
+from neuron_lab.render._format import count, duration, plural, printable, shorten, wrapped
 from neuron_lab.render._gutter import gutter_text
 from neuron_lab.report import Part, Report, View, gutter
 
@@ -28,7 +28,8 @@ def report_text(report: Report, view: View) -> str:
     below = [findings_text(report), _reasons(report)]
     footer = wrapped(_words.footer(report), " · ", WIDTH)
     taken = len(_joined([*above, *below])) + len(footer)
-    return "\n".join([*_joined([*above, _lines(report, view, LINES - taken - 1), *below]), *footer])
+    lines = [*_joined([*above, _lines(report, view, LINES - taken - 1), *below]), *footer]
+    return printable("\n".join(lines))
 
 
 def report_line(report: Report) -> str:
@@ -43,6 +44,8 @@ def _head(report: Report) -> list[str]:
     left = f"{label}  " if label else ""
     room = WIDTH - len(left) - len(wall)
     lines = [f"{left}{shorten(' · '.join(_words.headline(report)), room - 2):<{room}}{wall}"]
+    if report.file:
+        lines.append(shorten(_words.loaded(report), WIDTH))
     if report.recording.partial:
         lines.append(shorten(_words.partial(report.recording) + "; what ran until then:", WIDTH))
     return lines

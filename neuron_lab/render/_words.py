@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from neuron_lab.recording import Recording
-from neuron_lab.render._format import count, duration, plural, size
+from neuron_lab.render._format import count, duration, plural, shorten, size
 from neuron_lab.report import NeffRow, OpRow, Report
 
+_VERSION = 48
 PART_LABELS = {
     "compile": "compile",
     "load": "load from disk",
@@ -50,6 +52,24 @@ def partial(recording: Recording) -> str:
     return f"PARTIAL: stopped by {recording.error}" if recording.error else ""
 
 
+def loaded(report: Report) -> str:
+    """Where and when a loaded recording comes from, "" for one of this process: its numbers are of another day or machine."""
+    if not report.file:
+        return ""
+    environment = report.recording.environment
+    return f"LOADED from {report.file}, recorded {recorded_at(report.recording)} on {environment.device}"
+
+
+def recorded_at(recording: Recording) -> str:
+    """ "2026-11-30 05:43 UTC"."""
+    if not recording.unix_ns:
+        return "at a time that is not known"
+    try:
+        return datetime.fromtimestamp(recording.unix_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (OverflowError, ValueError, OSError):
+        return "at a time that is not known"
+
+
 def left_out(rows: Sequence[OpRow | NeffRow]) -> str:
     """The rows that are not shown."""
     if not rows:
@@ -87,7 +107,11 @@ def footer(report: Report) -> list[str]:
     """Versions, what served the device, what measuring cost."""
     environment, found = report.recording.environment, report.summary
     versions = dict(environment.versions)
-    parts = [f"{name} {versions[name]}" for name in ("torch", "torch_neuronx", "neuron_lab") if name in versions]
+    parts = [
+        shorten(f"{name} {versions[name]}", _VERSION)
+        for name in ("torch", "torch_neuronx", "neuron_lab")
+        if name in versions
+    ]
     parts.append("emulated, not Trainium" if environment.emulated else environment.device)
     if found.startup_s:
         parts.append("the compiler starts once per process")
@@ -112,6 +136,6 @@ def _origin(report: Report) -> str:
 def _cores(cores: tuple[int, ...]) -> str:
     if len(cores) == 1:
         return f"neuron:{cores[0]}"
-    if cores == tuple(range(cores[0], cores[-1] + 1)):
+    if cores[-1] - cores[0] == len(cores) - 1:
         return f"neuron:{cores[0]}–{cores[-1]}"
     return "neuron:" + ",".join(map(str, cores))

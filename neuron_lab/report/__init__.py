@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from neuron_lab.report._budget import Budget
 from neuron_lab.report._codes import EXPLANATIONS, Explanation, explanation
+from neuron_lab.report._difference import Difference, OpChange, PartChange
 from neuron_lab.report._findings import Findings
 from neuron_lab.report._lines import GutterLine, LineRow, gutter
 from neuron_lab.report._recompiles import Change, Recompile, changed, fix_for
 from neuron_lab.report._report import Report
 from neuron_lab.report._rules import Finding
+from neuron_lab.report._session import SessionRow, session_frame, session_row, session_total
 from neuron_lab.report._split import Part, Split
 from neuron_lab.report._summary import Summary
 from neuron_lab.report._tables import NeffRow, OpRow
@@ -20,16 +22,20 @@ __all__ = [
     "SORTS",
     "Budget",
     "Change",
+    "Difference",
     "Explanation",
     "Finding",
     "Findings",
     "GutterLine",
     "LineRow",
     "NeffRow",
+    "OpChange",
     "OpRow",
     "Part",
+    "PartChange",
     "Recompile",
     "Report",
+    "SessionRow",
     "Split",
     "Summary",
     "View",
@@ -37,4 +43,7 @@ __all__ = [
     "explanation",
     "fix_for",
     "gutter",
+    "session_frame",
+    "session_row",
+    "session_total",
 ]

@@ -13,6 +13,8 @@ from neuron_lab.report._tables import CompileTime, NeffRow, OpRow
 if TYPE_CHECKING:
     import pandas as pd
 
+    from neuron_lab.report._difference import OpChange, PartChange
+
 # `compile_s` is the sum of the next three; `load_s` is reading NEFFs from disk.
 _STAGES = ["compile_s", "trace_s", "lower_s", "xla_s", "load_s"]
 OP_COLUMNS = [
@@ -40,6 +42,12 @@ LINE_COLUMNS = [
 RECOMPILE_COLUMNS = ["op", "where", "changed", "cost_s", "source", "nearest", "met", "signature", "fix"]
 FALLBACK_COLUMNS = ["op", "reason", "calls", "ms"]
 COPY_COLUMNS = ["direction", "calls", "ms", "bytes"]
+OP_CHANGE_COLUMNS = [
+    *("op", "calls_before", "calls_after", "neffs_compiled_before", "neffs_compiled_after"),
+    *("fallback_calls_before", "fallback_calls_after", "total_ms_before", "total_ms_after", "total_ms_delta"),
+    *("device_ms_median_before", "device_ms_median_after", "device_ms_median_delta"),
+]
+PART_CHANGE_COLUMNS = ["part", "before_s", "after_s", "delta_s"]
 
 
 def ops(rows: Iterable[OpRow], wall_ns: int) -> pd.DataFrame:
@@ -72,6 +80,36 @@ def fallbacks(recording: Recording) -> pd.DataFrame:
 def copies(totals: Iterable[CopyTotal]) -> pd.DataFrame:
     """One row a direction."""
     return _frame(COPY_COLUMNS, ([item.direction, item.calls, item.total_ns / 1e6, item.bytes] for item in totals))
+
+
+def op_changes(rows: Iterable[OpChange], times: bool, medians: bool) -> pd.DataFrame:
+    """One row an op in two reports; `times`, `medians`: whether those may be subtracted."""
+    return _frame(OP_CHANGE_COLUMNS, (_op_change(row, times, medians) for row in rows))
+
+
+def part_changes(rows: Iterable[PartChange], times: bool) -> pd.DataFrame:
+    """One row a part of the wall time."""
+    return _frame(
+        PART_CHANGE_COLUMNS,
+        (
+            [row.name, row.before_ns / 1e9, row.after_ns / 1e9, _delta(row.before_ns, row.after_ns, times) / 1e3]
+            for row in rows
+        ),
+    )
+
+
+def _op_change(row: OpChange, times: bool, medians: bool) -> list[Any]:
+    totals, warm = row.total_ns, row.median_ns
+    return [
+        *(row.op, *row.calls, row.made_before, row.made_after, *row.fallbacks),
+        *(totals[0] / 1e6, totals[1] / 1e6, _delta(*totals, times)),
+        *(_ms(warm[0]), _ms(warm[1]), _delta(*warm, medians)),
+    ]
+
+
+def _delta(before: float | None, after: float | None, comparable: bool) -> float:
+    """Milliseconds; NaN where there is nothing to subtract."""
+    return (after - before) / 1e6 if comparable and before is not None and after is not None else float("nan")
 
 
 def _frame(columns: list[str], rows: Iterable[list[Any]]) -> pd.DataFrame:

@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 
 
 class Report:
-    """Views of one Recording, each made when first asked for. Renderers read the rows; people read the DataFrames."""
+    """Views of one Recording, each made when first asked for. Renderers read the rows; people read the DataFrames.
 
-    def __init__(self, recording: Recording) -> None:
+    `file` names the file the recording was loaded from, "" when it was made in this process.
+    """
+
+    def __init__(self, recording: Recording, file: str = "") -> None:
         self.recording = recording
+        self.file = file
 
     @cached_property
     def split(self) -> Split:
@@ -63,6 +67,10 @@ class Report:
     def _compile_lines(self) -> dict[str, Where]:
         return compile_lines(self.recording)
 
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        return {source.file: source.name for source in self.recording.sources}
+
     def place_of_compile(self, neff: str) -> str:
         """ "In[12] line 4": the line that waited for a NEFF to be made or read; "" when it is not known."""
         return self.place(self._compile_lines.get(neff))
@@ -71,8 +79,7 @@ class Report:
         """A line as people name it, "" for None."""
         if where is None:
             return ""
-        names = {source.file: source.name for source in self.recording.sources}
-        return f"{names.get(where.file, where.file)} line {where.line}"
+        return f"{self._names.get(where.file, where.file)} line {where.line}"
 
     @property
     def ops(self) -> pd.DataFrame:

@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_TENSOR = re.compile(r"([a-z]\w*)\[([\d, ]*)\](\{[\d, ]*\})?")
+_TENSOR = re.compile(r"([a-z]\w*)\[((?:\d{1,18}(?:, ?\d{1,18})*)?)\](\{[\d, ]*\})?")
 _NUMBER = re.compile(r"([a-z]\w*)([~#])")
 _NAMED = re.compile(r"([A-Za-z_]\w*)=(?!=)")
+_DEPTH = 8  # lists in lists; no operator takes more
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +68,16 @@ def parse(text: str) -> Signature:
     return Signature(op.strip(), tuple(arguments), tail.strip().removeprefix("default="))
 
 
-def _read(text: str, name: str, position: int) -> Iterator[tuple[str, Tensor | Number | Static]]:
+def _read(text: str, name: str, position: int, depth: int = _DEPTH) -> Iterator[tuple[str, Tensor | Number | Static]]:
     text = text.strip()
     if tensor := _TENSOR.fullmatch(text):
         sizes = tuple(int(size) for size in tensor[2].split(",") if size.strip())
         yield name or f"input {position}", Tensor(tensor[1], sizes, tensor[3] or "")
     elif number := _NUMBER.fullmatch(text):
         yield name or f"argument {position}", Number(number[1])
-    elif text.startswith("[") and text.endswith("]") and (_TENSOR.search(text) or _NUMBER.search(text)):
+    elif depth and text.startswith("[") and text.endswith("]") and (_TENSOR.search(text) or _NUMBER.search(text)):
         for index, item in enumerate(_split(text[1:-1])):
-            yield from _read(item, f"{name or f'input {position}'}[{index}]", position)
+            yield from _read(item, f"{name or f'input {position}'}[{index}]", position, depth - 1)
     else:
         yield name or f"argument {position}", Static(text)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from neuron_lab import _profile, _result
+from neuron_lab import _profile, _result, _session
 from neuron_lab import device as facade
 from neuron_lab.device import CoreMemory, DeviceInfo
 from neuron_lab.recording import Recorder
@@ -210,6 +210,7 @@ def serve(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facade, "late_variables", tuple)
     monkeypatch.setattr(_profile, "Recorder", functools.partial(Recorder, clock=device.clock))
     monkeypatch.setattr(_result, "_last", None)
+    monkeypatch.setattr(_session, "_log", _session._Log())
 
 
 def _add(sums: dict[Any, list[int]], key: Any, values: tuple[int, ...]) -> None:

@@ -47,7 +47,18 @@ def test_unloading_takes_the_command_away(shell: Shell) -> None:
 def test_help_of_profile(shell: Shell, capsys: pytest.CaptureFixture[str], ask: str) -> None:
     assert shell.run(ask).success
     text = capsys.readouterr().out
-    for option in ("--top", "--sort", "--by", "--min-ms", "--output", "--quiet", "--fail-over", "--help"):
+    for option in (
+        "--top",
+        "--sort",
+        "--by",
+        "--min-ms",
+        "--output",
+        "--save",
+        "--compare",
+        "--quiet",
+        "--fail-over",
+        "--help",
+    ):
         assert option in text
     assert "x" not in shell.ip.user_ns
     assert shell.reports == []
@@ -155,7 +166,18 @@ def test_explain(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
 COMPLETIONS = {
     "%neuron ": {"profile", "status", "last", "recompiles", "explain", "--help"},
     "%neuron pro": {"profile"},
-    "%%neuron profile --": {"--top", "--sort", "--by", "--min-ms", "--output", "--quiet", "--fail-over", "--help"},
+    "%%neuron profile --": {
+        "--top",
+        "--sort",
+        "--by",
+        "--min-ms",
+        "--output",
+        "--save",
+        "--compare",
+        "--quiet",
+        "--fail-over",
+        "--help",
+    },
     "%neuron profile --to": {"--top"},
     "%%neuron profile --sort ": {"time", "compile", "device", "fallback", "calls", "bytes"},
     "%neuron explain NRN01": {"NRN011", "NRN012", "NRN013", "NRN014"},

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
-from neuron_lab import BudgetExceeded, Profile
+import neuron_lab
+from neuron_lab import BudgetExceeded, FileProblem, Profile
 from tests.shell.conftest import Shell
 
 WRONG = {
@@ -143,6 +147,73 @@ def test_statement_over_budget(shell: Shell) -> None:
     result = shell.run("%neuron profile --fail-over ms=1 dev.run('aten::a', device_ms=2)")
     assert isinstance(result.error_in_exec, BudgetExceeded)
     assert shell.errors == ["BudgetExceeded: 2.0 ms, budget 1 ms"]
+
+
+def test_save_writes_what_load_reads(shell: Shell, tmp_path: Path) -> None:
+    shell.run(f"%%neuron profile -q --save '{tmp_path}/a b.json'\ndev.run('aten::a')")
+    assert neuron_lab.load(tmp_path / "a b.json").recording == shell.profile.recording
+    shell.run(f"%neuron profile -q --save {tmp_path}/line.json dev.run('aten::b')")
+    assert neuron_lab.load(tmp_path / "line.json").ops.op.tolist() == ["aten::b"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--save no/such/file.json", "there is no directory"),
+        ("--save .", "it is a directory"),
+        ("--compare nothing", "nothing is neither a variable that holds a profile nor a saved file"),
+        ("--compare dev", "dev is neither a variable that holds a profile nor a saved file"),
+        ("--compare no.json", "no such file"),
+        ("--compare .", "it is a directory"),
+    ],
+)
+def test_file_that_cannot_be_is_told_before_the_body_runs(shell: Shell, options: str, message: str) -> None:
+    assert not shell.run(f"%%neuron profile {options}\ntouched = True").success
+    assert not shell.run(f"%neuron profile {options} dev.run('aten::a')").success
+    assert len(shell.errors) == 2
+    for error in shell.errors:
+        assert error.startswith(("FileProblem: ", "UsageError: "))
+        assert message in error
+        assert "\n" not in error
+    assert "touched" not in shell.ip.user_ns
+    assert shell.reports == []
+
+
+def test_disk_that_fills_fails_the_cell_but_not_instead_of_its_own_error(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(source: str, target: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    result = shell.run(f"%%neuron profile --save {tmp_path}/a.json\ndev.run('aten::a')")
+    assert isinstance(result.error_in_exec, FileProblem)
+    assert len(shell.reports) == 1
+    result = shell.run(f"%%neuron profile --save {tmp_path}/a.json\n1/0")
+    assert isinstance(result.error_in_exec, ZeroDivisionError)
+    assert "not saved: cannot write" in capsys.readouterr().err
+
+
+def test_partial_result_is_saved(shell: Shell, tmp_path: Path) -> None:
+    shell.run(f"%%neuron profile -q --save {tmp_path}/a.json\ndev.run('aten::a')\n1/0")
+    assert neuron_lab.load(tmp_path / "a.json").summary.error == "ZeroDivisionError"
+
+
+def test_compare_with_a_variable_and_with_a_file(shell: Shell, tmp_path: Path) -> None:
+    shell.run(f"%%neuron profile -q -o first --save {tmp_path}/a.json\ndev.run('aten::a', device_ms=2)")
+    for name in ("first", f"{tmp_path}/a.json"):
+        shell.run(f"%%neuron profile --compare {name}\ndev.run('aten::a', device_ms=3)")
+    one, two = (text for text in shell.reports if "→" in text.splitlines()[0])
+    assert one.splitlines()[0] == "In[1] → In[2]  emulated trn2.3xlarge"
+    assert two.splitlines()[0] == "In[1] → In[3]  emulated trn2.3xlarge · loaded from a.json"
+    assert "2.00 ms → 3.00 ms" in one
+    assert len(shell.reports) == 4
+
+
+def test_variable_may_be_the_one_that_is_set_anew(shell: Shell) -> None:
+    shell.run("%%neuron profile -q -o p\ndev.run('aten::a')")
+    shell.run("%%neuron profile -o p --compare p\ndev.run('aten::a')")
+    assert shell.reports[1].startswith("In[1] → In[2]")
 
 
 def test_called_as_a_function(shell: Shell) -> None:

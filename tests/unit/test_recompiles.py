@@ -80,3 +80,10 @@ def test_each_compile_has_its_nearest_signature_and_a_fix() -> None:
     assert frame.cost_s.tolist() == pytest.approx([0.010, 0.010, 0.003])
     assert "drop_last" in frame.fix[0]
     assert "static cache" in frame.fix[1]
+
+
+@pytest.mark.parametrize(
+    "text", ["f([" * 5000 + "float32[1]" + "])" * 5000, f"f(float32[{'9' * 5000}])", "f(float32[1 2])"]
+)
+def test_text_that_is_no_signature_is_read_all_the_same(text: str) -> None:
+    assert parse(text).tensors == ()

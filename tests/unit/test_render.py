@@ -83,7 +83,9 @@ def test_text_leaves_out_what_is_short_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "report", [crowded(), recorded(), recorded(label="x" * 300)], ids=["crowded", "small", "long label"]
+    "report",
+    [crowded(), recorded(), recorded(label="x" * 300), Report(crowded().recording, "file" * 99)],
+    ids=["crowded", "small", "long label", "loaded"],
 )
 def test_text_fits_100_columns_and_40_lines(report: Report) -> None:
     lines = report_text(report, View()).splitlines()
@@ -144,7 +146,9 @@ class Checked(HTMLParser):
 
 
 @pytest.mark.parametrize(
-    "report", [recorded(), crowded(), recorded(error="ValueError")], ids=["small", "crowded", "partial"]
+    "report",
+    [recorded(), crowded(), recorded(error="ValueError"), Report(crowded().recording, "<b>" * 99)],
+    ids=["small", "crowded", "partial", "loaded"],
 )
 def test_html_is_sound_self_contained_and_small(report: Report) -> None:
     html = report_html(report, View(top=50))
@@ -237,3 +241,12 @@ def test_status_without_a_device() -> None:
     found = Description(DeviceInfo("none", "no neuron device", "nothing is installed", 0), (), None, None)
     assert "nothing is installed" in status_text(found, VERSIONS, None)
     assert "nothing is installed" in status_html(found, VERSIONS, None)
+
+
+def test_cores_far_apart_are_listed_not_counted() -> None:
+    device = FakeDevice()
+    span = Recorder(device.hook(), ENVIRONMENT, clock=device.clock)
+    span.start()
+    device.run(core=0)
+    device.run(core=1 << 60)
+    assert f"neuron:0,{1 << 60}" in report_text(Report(span.finish()), View())

@@ -1,0 +1,47 @@
+"""A report outside of a notebook: one HTML page, and CSV."""
+
+from __future__ import annotations
+
+from html import escape
+
+from neuron_lab.render._html import report_html
+from neuron_lab.report import Report, View
+
+# Nothing may be fetched and nothing may run, whatever is in the names of a program.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def report_document(report: Report, view: View) -> str:
+    """A page of its own: light or dark as the reader's system, no script, nothing fetched."""
+    return document(report.recording.label or "profile", report_html(report, view))
+
+
+def document(title: str, body: str) -> str:
+    """The page around a fragment."""
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f"<title>{escape(title)} – neuron_lab</title>"
+        "<style>:root{color-scheme:light dark}body{margin:16px}</style></head>"
+        f"<body>{body}</body></html>\n"
+    )
+
+
+def csv_tables(report: Report) -> dict[str, str]:
+    """A CSV for each table, by its name: UTF-8, a header line, "\\n" at the end of a line."""
+    import pandas as pd
+
+    frames = {
+        "summary": pd.DataFrame([report.summary.as_dict()]),
+        "ops": report.ops,
+        "neffs": report.neffs,
+        "lines": report.lines,
+        "compiles": report.compiles,
+        "recompiles": report.recompiles,
+        "fallbacks": report.fallbacks,
+        "copies": report.copies,
+        "findings": report.findings.frame,
+    }
+    return {name: frame.to_csv(index=False, lineterminator="\n") for name, frame in frames.items()}
