@@ -145,7 +145,7 @@ def _expected(call: OpCall, form: Form, arguments: dict[str, Any]) -> Any:
 
 _METADATA: dict[OpOverload, Callable[..., Any]] = {
     # PyTorch's own clones into a plain layout; the CPU's kernel keeps that of its input.
-    torch.ops.aten.native_dropout_backward.default: lambda grad_output, mask, scale: grad_output * mask,
+    torch.ops.aten.native_dropout_backward.default: lambda grad_output, mask, scale: grad_output * mask * scale,
 }
 """Metadata functions in place of PyTorch's, where those differ from the CPU's kernel."""
 
