@@ -46,6 +46,7 @@ def _samples(info: Any, training: bool) -> Iterator[Any]:
     return itertools.islice((s for s in found if s.forward_input is not None), SAMPLES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
 @pytest.mark.parametrize("info", module_db, ids=[info.name for info in module_db])
 def test_a_module_equals_the_cpus(info: Any, training: bool) -> None:
@@ -59,7 +60,7 @@ def test_a_module_equals_the_cpus(info: Any, training: bool) -> None:
             torch.manual_seed(0)
             build = sample.constructor_input
             module = info.module_cls(*moved(build.args, device, True), **moved(build.kwargs, device, True))
-            module = module.to(device).train(training)
+            module = module.to(device, torch.float32).train(training)
             forward = sample.forward_input
             arguments = moved(list(forward.args), device, True), moved(forward.kwargs, device, True)
             results.append(_Frozen(module, arguments))

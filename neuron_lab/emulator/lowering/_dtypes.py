@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
-from torch._ops import OpOverload
 
-from ._records import Leaf, Unlowerable
+from ._records import OpCall, Unlowerable
 
 _SUPPORTED = frozenset(
     {
@@ -59,11 +56,13 @@ _NO_BOOLEANS = frozenset(
 )
 
 
-def refuse_dtypes(op: OpOverload, leaves: Sequence[Leaf]) -> None:
+def refuse_dtypes(call: OpCall) -> None:
     """Raise Unlowerable for a dtype that the op, or the whole lowering, does not take."""
-    for leaf in leaves:
-        if leaf.dtype not in _SUPPORTED:
-            raise Unlowerable(f"{_name(leaf.dtype)} tensors are not lowered")
+    op, leaves = call.op, call.leaves
+    asked = [value for value in (*call.args, *call.kwargs.values()) if isinstance(value, torch.dtype)]
+    for dtype in (*(leaf.dtype for leaf in leaves), *asked):
+        if dtype not in _SUPPORTED:
+            raise Unlowerable(f"{_name(dtype)} tensors are not lowered")
     tensors = [leaf for leaf in leaves if not (leaf.number or leaf.wrapped)]
     if not tensors:
         return

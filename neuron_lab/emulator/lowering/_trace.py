@@ -49,7 +49,7 @@ def trace(call: OpCall) -> Trace:
     call = _standard(call)
     if torch.Tag.inplace_view in call.op.tags:
         raise Unlowerable("changes only the view of a tensor")
-    refuse_dtypes(call.op, call.leaves)
+    refuse_dtypes(call)
     if torch.float16 in {leaf.dtype for leaf in call.leaves} and any(leaf.dtype.is_complex for leaf in call.leaves):
         raise Unlowerable("its result is complex32, which has no lowering")
     form = _form(call.op)
@@ -219,6 +219,8 @@ class _PlanBuilder:
             raise Unlowerable(f"the result {tuple(result.shape)} does not fit the written tensor {leaf.sizes}")
         if not torch.can_cast(result.dtype, leaf.dtype):
             raise Unlowerable(f"the result {result.dtype} cannot be cast to the written tensor's {leaf.dtype}")
+        if leaf.dtype.is_complex and result.dtype.is_floating_point and not self._resizes:
+            raise Unlowerable("its results are real, which is refused in place")
         if result is not self._values[index]:
             self._writes.append((self._add(cast(result, leaf.dtype), leaf.strides), index))
 

@@ -171,10 +171,12 @@ def silu(self: Tensor) -> Tensor:
 @decompose(aten.sigmoid_backward.default)
 def sigmoid_backward(grad_output: Tensor, output: Tensor) -> Tensor:
     grad, value = _wide(grad_output), _wide(output)
-    return cast(torch.mul(torch.mul(grad, torch.sub(1.0, value)), value), grad_output.dtype)
+    slope = torch.conj_physical(torch.mul(torch.sub(1.0, value), value))
+    return cast(torch.mul(grad, slope), grad_output.dtype)
 
 
 @decompose(aten.tanh_backward.default)
 def tanh_backward(grad_output: Tensor, output: Tensor) -> Tensor:
     grad, value = _wide(grad_output), _wide(output)
-    return cast(torch.mul(grad, torch.sub(1.0, torch.mul(value, value))), grad_output.dtype)
+    slope = torch.conj_physical(torch.sub(1.0, torch.mul(value, value)))
+    return cast(torch.mul(grad, slope), grad_output.dtype)

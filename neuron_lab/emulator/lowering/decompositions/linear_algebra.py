@@ -101,8 +101,8 @@ def linear_backward(
 ) -> tuple[Tensor | None, ...]:
     rows = torch.reshape(self, [-1, self.size(-1)])
     grads = torch.reshape(grad_output, [-1, grad_output.size(-1)])
-    grad_input = torch.reshape(torch.mm(grads, weight), self.shape) if output_mask[0] else None
-    grad_weight = torch.mm(grads.t(), rows) if output_mask[1] else None
+    grad_input = torch.reshape(torch.mm(grads, torch.conj_physical(weight)), self.shape) if output_mask[0] else None
+    grad_weight = torch.mm(grads.t(), torch.conj_physical(rows)) if output_mask[1] else None
     return grad_input, grad_weight, torch.sum(grads, [0]) if output_mask[2] else None
 
 
