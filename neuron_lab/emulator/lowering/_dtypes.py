@@ -56,6 +56,10 @@ _NO_BOOLEANS = frozenset(
 )
 
 
+_PICKS_ONE_OF_EQUALS = frozenset({"topk", "kthvalue"})
+"""Which of equal elements they tell the place of is up to the CPU's kernel; integers are often equal."""
+
+
 def refuse_dtypes(call: OpCall) -> None:
     """Raise Unlowerable for a dtype that the op, or the whole lowering, does not take."""
     op, leaves = call.op, call.leaves
@@ -72,6 +76,8 @@ def refuse_dtypes(call: OpCall) -> None:
     takes_complex = first.is_complex and name in _COMPLEX_TOO
     if name in _FLOATS_ONLY and not first.is_floating_point and not takes_complex:
         raise Unlowerable(f"takes floats, not {_name(first)}")
+    if name in _PICKS_ONE_OF_EQUALS and not first.is_floating_point:
+        raise Unlowerable("which of equal integers it picks is up to the CPU's kernel")
     if name in _NO_BOOLEANS and first == torch.bool:
         raise Unlowerable("does not take booleans")
 
