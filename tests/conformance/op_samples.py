@@ -37,7 +37,8 @@ _TOLERANCES = {
 }
 """Relative and absolute; what is not here is compared exactly."""
 
-_NARROW = (torch.bfloat16, torch.float16)
+_WIDER = {torch.bfloat16: torch.float32, torch.float16: torch.float32, torch.float32: torch.float64}
+"""In what the CPU's result is taken anew where the two differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,12 @@ def samples_of(info: Any, limit: int, dtype: torch.dtype) -> list[Any]:
 
 
 def _widened(value: Any, dtype: torch.dtype) -> Any:
-    """``value`` with the tensors of a 16-bit ``dtype`` in float32."""
-    return _mapped(value, lambda t: t.detach().float().requires_grad_(t.requires_grad) if t.dtype == dtype else t)
+    """``value`` with the tensors of ``dtype`` in the next wider one."""
+
+    def change(t: Tensor) -> Tensor:
+        return t.detach().to(_WIDER[dtype]).requires_grad_(t.requires_grad) if t.dtype == dtype else t
+
+    return _mapped(value, change)
 
 
 def _rounded(value: Any, like: Any) -> Any:
@@ -221,11 +226,11 @@ class _Trial:
     def difference(self, ours: _Run, cpus: _Run, *parts: str) -> str:
         """Where these parts of the two runs differ.
 
-        A 16-bit kernel of the CPU may round after every step: where the two differ, the CPU's result in float32 decides.
+        The CPU's kernel may be the less exact one, for it rounds too: where the two differ, its result in a wider dtype decides.
         """
         mine, theirs = ([getattr(run, part) for part in parts] for run in (ours, cpus))
         found = difference(mine, theirs, values=self.values)
-        if not found.startswith("values") or self.dtype not in _NARROW:
+        if not found.startswith("values") or self.dtype not in _WIDER:
             return found
         wide = copy.copy(self.sample)
         for name in ("input", "args", "kwargs"):
@@ -280,8 +285,8 @@ def _variants(info: Any, name: str, index: int, trial: _Trial, cpus: _Run) -> It
         def out(first: Any, *args: Any, **kwargs: Any) -> Any:
             device = kwargs.get("device") or _device_of(first, args, kwargs)
             taken = {t.dtype for t in tensors([first, args, kwargs])}
-            widened = result.dtype == trial.dtype in _NARROW and taken and trial.dtype not in taken
-            kind = torch.float32 if widened else result.dtype
+            widened = result.dtype == trial.dtype in _WIDER and taken and trial.dtype not in taken
+            kind = _WIDER[trial.dtype] if widened else result.dtype
             target = torch.empty_strided(result.shape, result.stride(), dtype=kind)
             target = target.fill_(7).to(device)  # fresh memory may hold an earlier result
             returned = info.get_op()(first, *args, **kwargs, out=target)

@@ -28,7 +28,7 @@ _FLOATS_ONLY = frozenset(
     _adaptive_avg_pool2d _adaptive_avg_pool3d adaptive_max_pool2d adaptive_max_pool3d avg_pool3d
     _foreach_frac frac _log_softmax _softmax _native_batch_norm_legit native_batch_norm native_layer_norm
     native_group_norm _fused_rms_norm _upsample_nearest_exact1d _upsample_nearest_exact2d upsample_bicubic2d
-    upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_trilinear3d celu elu glu grid_sampler_2d
+    _upsample_bilinear2d_aa _upsample_bicubic2d_aa upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_trilinear3d celu elu glu grid_sampler_2d
     hardshrink softshrink hardsigmoid hardswish huber_loss hypot leaky_relu lerp _foreach_lerp log_sigmoid_forward
     logaddexp logaddexp2 max_pool2d_with_indices_backward max_unpool2d max_unpool3d mish multi_margin_loss
     multilabel_margin_loss_forward nll_loss_forward nll_loss2d_forward silu gelu smooth_l1_loss softplus std var

@@ -38,10 +38,7 @@ def _torch_table() -> dict[Any, Callable[..., Any]]:
     """PyTorch's decompositions; where they end in prims, ours bring those back to ATen."""
     from torch._decomp import decomposition_table
 
-    table = dict(decomposition_table)
-    # PyTorch 2.13's own is wrong where -1 ends the list of classes: it counts the slots behind it.
-    del table[torch.ops.aten.multilabel_margin_loss_forward.default]
-    return table
+    return dict(decomposition_table)
 
 
 def trace(call: OpCall) -> Trace:
