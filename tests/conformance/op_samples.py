@@ -304,3 +304,23 @@ def _outcome(trial: _Trial, function: Callable[..., Any], *parts: str) -> tuple[
 
 def _device_of(*values: Any) -> torch.device:
     return next((t.device for t in tensors(list(values))), torch.device("cpu"))
+
+
+def refusal(info: Any, dtype: torch.dtype) -> Finding | None:
+    """How the first sample goes in a ``dtype`` that the entry does not take; None when the CPU takes it all the same."""
+    taken = info.supported_dtypes("cpu")
+    source = next((kind for kind in (torch.float32, torch.int64, torch.bool, torch.complex64) if kind in taken), None)
+    if source is None or dtype in taken:
+        return None
+    sample = next(iter(samples_of(info, 1, source)), None)
+    if sample is None:
+        return None
+    sample = copy.copy(sample)
+    for name in ("input", "args", "kwargs"):
+        changed = _mapped(getattr(sample, name), lambda t: t.detach().to(dtype) if t.dtype == source else t)
+        setattr(sample, name, changed)
+    trial = _Trial(info.get_op(), sample, dtype, gradients=False, values=True)
+    cpus = trial.on("cpu")
+    if not cpus.error:
+        return None
+    return Finding(info.name, 0, "forward", *_compared(trial.on(DEVICE).error, cpus.error, lambda: ""))

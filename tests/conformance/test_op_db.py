@@ -9,7 +9,7 @@ import torch
 
 from .coverage import RANK, Row, classify, read_table
 from .op_db import Outcome, database, entries, run
-from .op_samples import check
+from .op_samples import check, refusal
 
 KNOWN = {
     ("nn.functional.linear", "backward"): "linear_backward has no CPU kernel for empty tensors",
@@ -108,3 +108,20 @@ def test_all_ops_equal_the_cpu_in(dtype: str) -> None:
     outcome = run(entries(dtype=dtype), samples=1, dtype=dtype)
     _check(outcome, KNOWN_BY_DTYPE[dtype])
     assert _differing(outcome) == KNOWN_BY_DTYPE[dtype].keys(), "an entry that no longer differs must go"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.bfloat16, torch.complex64])
+def test_a_dtype_that_the_cpu_refuses_is_refused(dtype: torch.dtype) -> None:
+    found = [refusal(info, dtype) for info in database() if not info.name.startswith(("_foreach", "sparse"))]
+    assert [finding for finding in found if finding is not None and finding.outcome != "raises"] == []
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.complex64])
+def test_a_few_dtypes_that_the_cpu_refuses_are_refused(dtype: torch.dtype) -> None:
+    found = [refusal(info, dtype) for info in database() if info.name.startswith("special.")]
+    refused = [finding for finding in found if finding is not None]
+    assert refused and [finding for finding in refused if finding.outcome != "raises"] == []
