@@ -89,6 +89,8 @@ def mode(self: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Te
 @decompose(aten.nonzero_static.default)
 def nonzero_static(self: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """Coordinates of the first ``size`` elements that are not zero; ``fill_value`` in the rows behind them."""
+    if self.dim() == 0:
+        return torch.zeros([size, 0], dtype=torch.int64)
     flags = torch.ne(torch.reshape(self, [-1]), 0)
     # The places that are kept come first in a stable order.
     order = aten.sort.default(cast(torch.logical_not(flags), torch.int64), 0, False)[1]
