@@ -36,7 +36,7 @@ KNOWN_BY_DTYPE = {
     "uint8": _EVERYWHERE | _ORDER,
     "bool": _EVERYWHERE | _ORDER,
     "bfloat16": _EVERYWHERE | _ORDER_AND_GRADIENTS | _REDUCED,
-    "float16": _EVERYWHERE | _ORDER_AND_GRADIENTS,
+    "float16": _EVERYWHERE | _ORDER_AND_GRADIENTS | _REDUCED,
     "float64": _EVERYWHERE | _REDUCED | {("sparse.sampled_addmm", "forward"): _SPARSE},
     "complex64": _EVERYWHERE | {("sparse.sampled_addmm", "forward"): _SPARSE},
 }
