@@ -19,7 +19,7 @@ from neuron_lab.emulator import _fallback, compiler, events
 from neuron_lab.emulator._indices import index_rules
 from neuron_lab.emulator._worker import Worker
 from neuron_lab.emulator.cache import NeffStore, Port, StoredNeff, default_root, fingerprint, key_of
-from neuron_lab.emulator.lowering import ExecPlan, Leaf, LeafRef, Lowered, OpCall, Unlowerable
+from neuron_lab.emulator.lowering import ExecPlan, Leaf, LeafRef, Lowered, OpCall, Refused, Unlowerable
 
 __all__ = ["describe_op", "graph_plan", "make_plan", "reset_store", "store"]
 
@@ -165,9 +165,8 @@ def make_plan(name: str, arguments: list[Any], leaves: list[tuple[Any, ...]]) ->
         )
     except (Unlowerable, compiler.CompileError) as error:
         reason = str(error).removeprefix(f"{name}: ")
-        if base not in _COMPOSED_OF_THEMSELVES and torch._C._dispatch_has_kernel_for_dispatch_key(
-            op._name, "CompositeExplicitAutograd"
-        ):
+        composed = not isinstance(error, Refused) and base not in _COMPOSED_OF_THEMSELVES
+        if composed and torch._C._dispatch_has_kernel_for_dispatch_key(op._name, "CompositeExplicitAutograd"):
             return _unplanned(KIND_DECOMPOSED, reason)
         _fallback.allow(name, signature, error)
         _log.info("%s runs on the CPU: %s", signature, reason)

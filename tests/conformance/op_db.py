@@ -2,12 +2,14 @@
 
 python -m tests.conformance.op_db            run everything and report
 python -m tests.conformance.op_db --write    the same, then record the coverage table
-python -m tests.conformance.op_db --only REGEX --samples 2
+python -m tests.conformance.op_db --only REGEX --samples 2 --dtype int64
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import itertools
 import json
 import os
 import re
@@ -22,11 +24,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from .coverage import TABLE, Call, classify, read_table, write_table
 from .op_samples import Finding
 
 SAMPLES = 4
 SHARDS = 2
+DTYPE = "float32"
 STUCK_S = 240
 """Seconds without a finished entry after which a process counts as hanging."""
 
@@ -49,22 +54,38 @@ class Outcome:
         return [finding for finding in self.findings if finding.outcome == outcome]
 
 
-def entries(only: str = "", every: int = 1) -> list[int]:
-    """Positions in op_db of the entries to run."""
+@functools.cache
+def database() -> list[Any]:
+    """PyTorch's operators and, after them, its foreach functions."""
     from torch.testing._internal import common_methods_invocations as db
 
-    wanted = re.compile(only)
-    chosen = [i for i, info in enumerate(db.op_db) if wanted.search(info.name)]
+    foreach = [getattr(db, f"foreach_{kind}_op_db") for kind in ("unary", "binary", "pointwise", "reduce", "other")]
+    return [*db.op_db, *itertools.chain.from_iterable(foreach)]
+
+
+def entries(only: str = "", every: int = 1, dtype: str = DTYPE) -> list[int]:
+    """Positions in the database of the entries to run: those that take ``dtype``."""
+    wanted, kind = re.compile(only), getattr(torch, dtype)
+    chosen = [
+        i for i, info in enumerate(database()) if wanted.search(info.name) and kind in info.supported_dtypes("cpu")
+    ]
     return chosen[::every]
 
 
-def run(positions: Iterable[int], *, samples: int = SAMPLES, shards: int = SHARDS, variants: bool = True) -> Outcome:
+def run(
+    positions: Iterable[int],
+    *,
+    samples: int = SAMPLES,
+    shards: int = SHARDS,
+    variants: bool = True,
+    dtype: str = DTYPE,
+) -> Outcome:
     """Run op_db entries in ``shards`` processes at a time; one that dies is recorded and the rest goes on in another."""
     todo = list(positions)
     outcome = Outcome()
     with tempfile.TemporaryDirectory() as directory:
         running = [
-            _Shard(todo[i::shards], samples, variants, Path(directory) / f"{i}.jsonl")
+            _Shard(todo[i::shards], samples, variants, dtype, Path(directory) / f"{i}.jsonl")
             for i in range(shards)
             if todo[i::shards]
         ]
@@ -77,9 +98,9 @@ def run(positions: Iterable[int], *, samples: int = SAMPLES, shards: int = SHARD
 class _Shard:
     """One stream of entries, in one process after another."""
 
-    def __init__(self, todo: list[int], samples: int, variants: bool, log: Path) -> None:
+    def __init__(self, todo: list[int], samples: int, variants: bool, dtype: str, log: Path) -> None:
         self._todo = todo
-        self._options = ["--samples", str(samples), *([] if variants else ["--no-variants"])]
+        self._options = ["--samples", str(samples), "--dtype", dtype, *([] if variants else ["--no-variants"])]
         self._log = log
 
     def run(self) -> Outcome:
@@ -120,16 +141,11 @@ class _Shard:
 
 
 def _name(position: int) -> str:
-    from torch.testing._internal import common_methods_invocations as db
-
-    return str(db.op_db[position].name)
+    return str(database()[position].name)
 
 
-def _work(log: Path, positions: list[int], samples: int, variants: bool) -> None:
+def _work(log: Path, positions: list[int], samples: int, variants: bool, dtype: str) -> None:
     import faulthandler
-
-    import torch
-    from torch.testing._internal import common_methods_invocations as db
 
     from neuron_lab.emulator import shim
 
@@ -140,7 +156,7 @@ def _work(log: Path, positions: list[int], samples: int, variants: bool) -> None
         for position in positions:
             faulthandler.dump_traceback_later(STUCK_S, exit=True)
             session = shim().open_session(1)
-            findings = list(check(db.op_db[position], samples, variants))
+            findings = list(check(database()[position], samples, getattr(torch, dtype), variants))
             shim().close_session(session)
             calls: Counter[Call] = Counter()
             for row in shim().drain(session)["totals"]:
@@ -161,7 +177,7 @@ def summary(outcome: Outcome, table: Mapping[str, Any]) -> str:
     lines += [
         f"{f.outcome} {f.entry}[{f.sample}] {f.variant}: {f.detail}"
         for f in outcome.findings
-        if f.outcome in ("wrong", "refused")
+        if f.outcome in ("wrong", "refused", "accepted")
     ]
     lines += [f"crash {name}: {detail}" for name, detail in outcome.crashes]
     return "\n".join(lines)
@@ -172,6 +188,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="regular expression on op_db names")
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--samples", type=int, default=SAMPLES)
+    parser.add_argument("--dtype", default=DTYPE)
     parser.add_argument("--no-variants", action="store_true")
     parser.add_argument("--write", action="store_true", help=f"record the table in {TABLE.name}")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
@@ -179,14 +196,20 @@ def main() -> int:
     options = parser.parse_args()
     if options.worker:
         warnings.simplefilter("ignore")
-        _work(options.worker, [int(p) for p in options.positions.split(",")], options.samples, not options.no_variants)
+        positions = [int(p) for p in options.positions.split(",")]
+        _work(options.worker, positions, options.samples, not options.no_variants, options.dtype)
         return 0
-    outcome = run(entries(options.only, options.every), samples=options.samples, variants=not options.no_variants)
+    outcome = run(
+        entries(options.only, options.every, options.dtype),
+        samples=options.samples,
+        variants=not options.no_variants,
+        dtype=options.dtype,
+    )
     table = classify(outcome.calls)
     print(summary(outcome, table))
     if options.write:
         write_table(table)
-    elif not options.only:
+    elif not options.only and options.dtype == DTYPE:
         known = read_table()
         for op in sorted(known.keys() | table.keys()):
             if known.get(op) != table.get(op):

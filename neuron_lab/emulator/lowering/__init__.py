@@ -5,7 +5,7 @@ from __future__ import annotations
 from ._graph import UnlowerableNode, lower_graph
 from ._layout import leaf_of, result_shape
 from ._lower import lifts_numbers, lower, start
-from ._records import ExecPlan, Leaf, LeafRef, Lowered, OpCall, Output, Unlowerable
+from ._records import ExecPlan, Leaf, LeafRef, Lowered, OpCall, Output, Refused, Unlowerable
 
 __all__ = [
     "ExecPlan",
@@ -14,6 +14,7 @@ __all__ = [
     "Lowered",
     "OpCall",
     "Output",
+    "Refused",
     "Unlowerable",
     "UnlowerableNode",
     "leaf_of",

@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 
 from ._fake import fake_tensors
 from ._mlir import to_stablehlo, toolchain
-from ._records import Leaf, LeafRef, Lowered, OpCall, Unlowerable
+from ._records import Leaf, LeafRef, Lowered, OpCall, Refused, Unlowerable
 from ._registry import LIFTED
 from ._schema import functional_form
 from ._trace import trace
@@ -43,7 +43,8 @@ def _guarded(op: OpOverload, step: Callable[[], Any]) -> Any:
     try:
         return step()
     except Unlowerable as reason:
-        raise Unlowerable(f"{name}: {_one_line(reason)}") from reason
+        kind = Refused if isinstance(reason, Refused) else Unlowerable
+        raise kind(f"{name}: {_one_line(reason)}") from reason
     except Exception as error:  # PyTorch and torch-mlir raise many types; each one means that the op stays on the CPU
         raise Unlowerable(f"{name}: {type(error).__name__}: {_one_line(error)}") from error
 

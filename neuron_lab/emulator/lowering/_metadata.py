@@ -46,7 +46,7 @@ def _heaviside(self: Tensor, values: Tensor) -> Tensor:
 
 METADATA: dict[OpOverload, Callable[..., Any]] = {
     # PyTorch's own clones into a plain layout; the CPU's kernel keeps that of its input.
-    aten.native_dropout_backward.default: lambda grad_output, mask, scale: grad_output * mask,
+    aten.native_dropout_backward.default: lambda grad_output, mask, scale: grad_output * mask * scale,
     aten.roll.default: _roll,
     aten.heaviside.default: _heaviside,
     **{

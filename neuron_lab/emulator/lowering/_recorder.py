@@ -132,6 +132,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not takes_bytes(func) and any(t.dtype == torch.uint8 for t in flatten_tensors(args)):
             raise Unlowerable(f"no lowering for {func._schema.name} of uint8")
         result = func(*args, **kwargs)
+        if isinstance(args[0], float) and any(t.dtype == torch.float64 for t in flatten_tensors(args)):
+            # torch-mlir would round a number on the left to float32.
+            with self:
+                args = (torch.full([], args[0], dtype=torch.float64), *args[1:])
         if isinstance(result, Tensor) and result.numel() == 0:
             return self.island(f"%r0 = {empty_constant(result)}", [], [(tuple(result.shape), result.dtype)])[0]
         node = self.graph.call_function(func, self._to_nodes(args), self._to_nodes(kwargs))

@@ -115,3 +115,7 @@ class Lowered:
 
 class Unlowerable(Exception):
     """The op cannot become an emulated NEFF; the message is the reason, one line. It runs on the CPU instead."""
+
+
+class Refused(Unlowerable):
+    """The CPU's own kernel must have the call, for it is the one to raise."""

@@ -39,10 +39,7 @@ def _torch_table() -> dict[Any, Callable[..., Any]]:
     """PyTorch's decompositions; where they end in prims, ours bring those back to ATen."""
     from torch._decomp import decomposition_table
 
-    table = dict(decomposition_table)
-    # PyTorch 2.13's own is wrong where -1 ends the list of classes: it counts the slots behind it.
-    del table[torch.ops.aten.multilabel_margin_loss_forward.default]
-    return table
+    return dict(decomposition_table)
 
 
 def trace(call: OpCall) -> Trace:
@@ -50,7 +47,7 @@ def trace(call: OpCall) -> Trace:
     call = _standard(call)
     if torch.Tag.inplace_view in call.op.tags:
         raise Unlowerable("changes only the view of a tensor")
-    refuse_dtypes(call.op, call.leaves)
+    refuse_dtypes(call)
     if torch.float16 in {leaf.dtype for leaf in call.leaves} and any(leaf.dtype.is_complex for leaf in call.leaves):
         raise Unlowerable("its result is complex32, which has no lowering")
     form = _form(call.op)
@@ -219,6 +216,8 @@ class _PlanBuilder:
             return
         if tuple(result.shape) != leaf.sizes:
             raise Unlowerable(f"the result {tuple(result.shape)} does not fit the written tensor {leaf.sizes}")
+        if leaf.dtype.is_complex and result.dtype.is_floating_point and not self._resizes:
+            raise Unlowerable("its results are real, which is refused in place")
         if result is not self._values[index]:
             self._writes.append((self._add(cast(result, leaf.dtype), leaf.strides), index))
 

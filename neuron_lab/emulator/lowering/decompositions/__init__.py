@@ -18,6 +18,7 @@ def register() -> None:
         grids,
         indexing,
         linear_algebra,
+        margins,
         normalisation,
         numbers,
         optimizers,

@@ -168,13 +168,26 @@ def silu(self: Tensor) -> Tensor:
     return cast(torch.div(wide, torch.add(torch.exp(torch.neg(wide)), 1.0)), self.dtype)
 
 
+@decompose(aten.hardsigmoid_backward.default)
+def hardsigmoid_backward(grad_output: Tensor, self: Tensor) -> Tensor:
+    """The slope is a sixth in float32, for float64 too, as in the CPU's kernel."""
+    inside = torch.logical_and(torch.gt(self, -3.0), torch.lt(self, 3.0))
+    grad = torch.mul(_wide(grad_output), _SIXTH)
+    return cast(torch.where(inside, grad, torch.zeros([], dtype=grad.dtype)), grad_output.dtype)
+
+
+_SIXTH = 0.1666666716337204
+
+
 @decompose(aten.sigmoid_backward.default)
 def sigmoid_backward(grad_output: Tensor, output: Tensor) -> Tensor:
     grad, value = _wide(grad_output), _wide(output)
-    return cast(torch.mul(torch.mul(grad, torch.sub(1.0, value)), value), grad_output.dtype)
+    slope = torch.conj_physical(torch.mul(torch.sub(1.0, value), value))
+    return cast(torch.mul(grad, slope), grad_output.dtype)
 
 
 @decompose(aten.tanh_backward.default)
 def tanh_backward(grad_output: Tensor, output: Tensor) -> Tensor:
     grad, value = _wide(grad_output), _wide(output)
-    return cast(torch.mul(grad, torch.sub(1.0, torch.mul(value, value))), grad_output.dtype)
+    slope = torch.conj_physical(torch.sub(1.0, torch.mul(value, value)))
+    return cast(torch.mul(grad, slope), grad_output.dtype)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .._promotion import Number, Operand, as_tensor, cast, computation_dtype, result_type
-from .._records import Unlowerable
+from .._records import Refused
 from .._registry import decompose, rule
 
 aten = torch.ops.aten
@@ -43,26 +43,24 @@ def _kind(value: Operand) -> torch.dtype:
     return value.dtype if isinstance(value, Tensor) else torch.tensor(value).dtype
 
 
-def _refuse(self: Operand, other: Operand, alpha: Operand, *, subtracts: bool = False) -> None:
+def _check_alpha(self: Operand, other: Operand, alpha: Operand) -> None:
     """What the CPU refuses; fake tensors take a short way for add and sub that does not look."""
-    if subtracts and torch.bool in (_kind(self), _kind(other)):
-        raise Unlowerable("booleans are not subtracted")
     common, factor = result_type(self, other), _kind(alpha)
     if not (common.is_floating_point or common.is_complex) and (factor.is_floating_point or factor.is_complex):
-        raise Unlowerable("alpha is not a whole number, as the result")
+        raise Refused("alpha is not a whole number, as the result")
     if factor == torch.bool and common != torch.bool:
-        raise Unlowerable("alpha is a boolean, the result is not")
+        raise Refused("alpha is a boolean, the result is not")
 
 
 @rule(aten.add.Tensor, aten.add.Scalar, lifts="other alpha")
 def add(self: Operand, other: Operand, alpha: Operand = 1) -> Tensor:
-    _refuse(self, other, alpha)
+    _check_alpha(self, other, alpha)
     return _linear(self, other, alpha, torch.add)
 
 
 @rule(aten.sub.Tensor, aten.sub.Scalar, lifts="other alpha")
 def sub(self: Operand, other: Operand, alpha: Operand = 1) -> Tensor:
-    _refuse(self, other, alpha, subtracts=True)
+    _check_alpha(self, other, alpha)
     return _linear(self, other, alpha, torch.sub)
 
 
@@ -89,14 +87,13 @@ def div(self: Operand, other: Operand) -> Tensor:
 
 @decompose(aten.add.Tensor)
 def add_alpha(self: Tensor, other: Tensor, *, alpha: Operand = 1) -> Tensor:
-    if alpha == 1 and not isinstance(alpha, bool):
-        return NotImplemented
-    return add(self, other, alpha)
+    _check_alpha(self, other, alpha)
+    return NotImplemented if alpha == 1 else add(self, other, alpha)
 
 
 @decompose(aten.sub.Tensor)
 def sub_alpha(self: Tensor, other: Tensor, *, alpha: Operand = 1) -> Tensor:
-    _refuse(self, other, alpha, subtracts=True)
+    _check_alpha(self, other, alpha)
     return NotImplemented if alpha == 1 else sub(self, other, alpha)
 
 

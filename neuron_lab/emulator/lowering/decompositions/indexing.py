@@ -10,9 +10,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .._promotion import cast
+from .._promotion import Operand, cast
 from .._records import Unlowerable
-from .._registry import decompose
+from .._registry import decompose, rule
+from .numbers import masked_fill
 
 aten = torch.ops.aten
 Indices = Sequence[Tensor | None]
@@ -80,6 +81,15 @@ class _Selection:
 def index(self: Tensor, indices: Indices) -> Tensor:
     selection = _Selection(self, indices)
     return selection.to_result(torch.index_select(selection.fronted(self), 0, selection.flat))
+
+
+@rule(aten._unsafe_masked_index.default, lifts="fill")
+@decompose(aten._unsafe_masked_index.default)
+def unsafe_masked_index(self: Tensor, mask: Tensor, indices: Indices, fill: Operand) -> Tensor:
+    """Indices may be anything where the mask is off."""
+    sizes = self.shape
+    safe = [None if i is None else torch.clamp(i, -size, size - 1) for i, size in zip(indices, sizes, strict=False)]
+    return masked_fill(aten._unsafe_index.Tensor(self, safe), torch.logical_not(mask), fill)
 
 
 @decompose(aten.index_put.default, aten._unsafe_index_put.default)

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from .._island import repeat
 from .._promotion import Number, Operand, as_tensor, cast, computation_dtype
+from .._records import Unlowerable
 from .._registry import decompose, rule
 
 aten = torch.ops.aten
@@ -101,8 +103,8 @@ def linear_backward(
 ) -> tuple[Tensor | None, ...]:
     rows = torch.reshape(self, [-1, self.size(-1)])
     grads = torch.reshape(grad_output, [-1, grad_output.size(-1)])
-    grad_input = torch.reshape(torch.mm(grads, weight), self.shape) if output_mask[0] else None
-    grad_weight = torch.mm(grads.t(), rows) if output_mask[1] else None
+    grad_input = torch.reshape(torch.mm(grads, torch.conj_physical(weight)), self.shape) if output_mask[0] else None
+    grad_weight = torch.mm(grads.t(), torch.conj_physical(rows)) if output_mask[1] else None
     return grad_input, grad_weight, torch.sum(grads, [0]) if output_mask[2] else None
 
 
@@ -126,3 +128,26 @@ def trilinear(
         factors.append(wide)
     product = torch.mul(torch.mul(factors[0], factors[1]), factors[2])
     return cast(torch.sum(product, list(sumdim)), i1.dtype)
+
+
+@decompose(aten.linalg_matrix_exp.default)
+def matrix_exp(self: Tensor) -> Tensor:
+    """Taylor's series of a matrix of norm below one, squared as often as the largest needs; in float64."""
+    if self.dtype not in (torch.float32, torch.float64):
+        raise Unlowerable("the exponential of a complex or 16-bit matrix")
+    size = self.size(-1)
+    flat = torch.reshape(cast(self, torch.float64), [-1, size, size])
+    norms = torch.sum(torch.abs(flat), [1])
+    norm = torch.amax(torch.where(torch.isfinite(norms), norms, torch.ones([], dtype=norms.dtype)), [0, 1])
+    rounds = torch.ceil(torch.log2(torch.clamp(norm, min=1.0)))
+    scaled = torch.div(flat, torch.exp2(rounds))
+    one = cast(torch.eq(torch.reshape(torch.arange(size), [-1, 1]), torch.arange(size)), flat.dtype)
+    total = one.expand(flat.shape).clone()
+    for term in range(_TERMS, 0, -1):
+        total = torch.add(torch.div(torch.bmm(scaled, total), float(term)), one)
+    (total,) = repeat(lambda _, power: [torch.bmm(power, power)], cast(rounds, torch.int64), [total])
+    return cast(torch.reshape(total, self.shape), self.dtype)
+
+
+_TERMS = 18
+"""1 / 19! is 8e-18: below the last bit of a double."""

@@ -299,8 +299,6 @@ def to_copy(self: Tensor, *, dtype: torch.dtype | None = None, **_: object) -> T
     """StableHLO saturates where C++ goes through int and wraps; float8 types need care that torch-mlir lacks."""
     if dtype is None or dtype == self.dtype:
         return self.clone()
-    if dtype == torch.complex32:
-        raise Unlowerable("complex32 has no XLA type")
     if dtype.is_complex:
         return as_complex(self, dtype)
     if dtype in _NARROW_INTEGERS and self.is_floating_point():

@@ -214,6 +214,8 @@ def max_pool2d_with_indices(
     ceil_mode: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """torch-mlir is right for batched, floor-mode pooling with a stride; the rest is reduced to that."""
+    if self.dtype == torch.int8:
+        raise Unlowerable("torch-mlir ends the process for int8")
     if self.dim() == 3:
         values, indices = aten.max_pool2d_with_indices.default(
             torch.unsqueeze(self, 0), kernel_size, stride, padding, dilation, ceil_mode

@@ -193,6 +193,39 @@ def cdist_backward(grad: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor
     return torch.sum(part, [-2])
 
 
+@decompose(aten._pdist_forward.default)
+def pdist(self: Tensor, p: float = 2.0) -> Tensor:
+    """Distances of the pairs (0, 1), (0, 2), ..., (1, 2), ...: the upper triangle of all distances."""
+    count = self.size(0)
+    square = torch.reshape(cdist(self, self, p, None), [-1])
+    row = torch.reshape(torch.arange(count), [-1, 1])
+    column = torch.arange(count)
+    kept = torch.reshape(torch.lt(row, column), [-1])
+    # The kept places come first in a stable order.
+    order = aten.sort.default(cast(torch.logical_not(kept), torch.int64), 0, False)[1]
+    return torch.index_select(square, 0, torch.narrow(order, 0, 0, count * (count - 1) // 2))
+
+
+@decompose(aten._pdist_backward.default)
+def pdist_backward(grad: Tensor, self: Tensor, p: float, pdist: Tensor) -> Tensor:
+    count = self.size(0)
+    if count < 2:
+        return torch.zeros(self.shape, dtype=self.dtype)
+    row = torch.reshape(torch.arange(count), [-1, 1])
+    column = torch.arange(count)
+    low, high = torch.minimum(row, column), torch.maximum(row, column)
+    before = torch.div(torch.mul(low, torch.sub(2 * count - 1, low)), 2, rounding_mode="trunc")
+    place = torch.reshape(
+        torch.clamp(torch.sub(torch.add(before, torch.sub(high, low)), 1), 0, pdist.size(0) - 1), [-1]
+    )
+
+    def square(pairs: Tensor) -> Tensor:
+        full = torch.reshape(torch.index_select(torch.reshape(pairs, [-1]), 0, place), [count, count])
+        return torch.where(torch.eq(row, column), torch.zeros([], dtype=full.dtype), full)
+
+    return cdist_backward(square(grad), self, self, p, square(pdist))
+
+
 @decompose(aten.linalg_cross.default, aten.cross.default)
 def cross(self: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     common = result_type(self, other)

@@ -84,3 +84,22 @@ def mode(self: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Te
     place = torch.amax(torch.where(torch.eq(wide, value), torch.arange(size), -1), [-1], True)
     results = cast(torch.movedim(value, -1, dim), self.dtype), torch.movedim(place, -1, dim)
     return results if keepdim else (torch.squeeze(results[0], dim), torch.squeeze(results[1], dim))
+
+
+@decompose(aten.nonzero_static.default)
+def nonzero_static(self: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """Coordinates of the first ``size`` elements that are not zero; ``fill_value`` in the rows behind them."""
+    if self.dim() == 0:
+        return torch.zeros([size, 0], dtype=torch.int64)
+    flags = torch.ne(torch.reshape(self, [-1]), 0)
+    # The places that are kept come first in a stable order.
+    order = aten.sort.default(cast(torch.logical_not(flags), torch.int64), 0, False)[1]
+    order = torch.cat([order, torch.zeros([size], dtype=torch.int64)])[:size]
+    filled = torch.lt(torch.arange(size), torch.sum(cast(flags, torch.int64)))
+    columns = []
+    step = self.numel()
+    for extent in self.shape:
+        step //= extent
+        place = torch.div(order, step, rounding_mode="trunc")
+        columns.append(torch.sub(place, torch.mul(torch.div(place, extent, rounding_mode="trunc"), extent)))
+    return torch.where(torch.unsqueeze(filled, -1), torch.stack(columns, -1), fill_value)

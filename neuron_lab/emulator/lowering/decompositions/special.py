@@ -14,6 +14,7 @@ from .._island import binary, island, repeat, tensor_type, type_of, unary
 from .._promotion import cast, computation_dtype, result_type
 from .._records import Unlowerable
 from .._registry import decompose
+from . import _cephes as cephes
 from .arithmetic import floating
 
 aten = torch.ops.aten
@@ -69,6 +70,8 @@ _LANCZOS = (
 
 @decompose(aten.lgamma.default)
 def lgamma(self: Tensor) -> Tensor:
+    if self.is_complex():
+        raise Unlowerable("lgamma of complex numbers")
     target = floating(self.dtype)
     value = cast(self, torch.float64)
     mirrored = torch.lt(value, 0.5)
@@ -130,6 +133,35 @@ def log_ndtr(self: Tensor) -> Tensor:
     lower = torch.sub(torch.log(torch.div(erfcx(torch.neg(t)), 2.0)), torch.mul(t, t))
     upper = torch.log1p(torch.div(torch.neg(torch.erfc(t)), 2.0))
     return cast(torch.where(torch.lt(x, -1.0), lower, upper), floating(self.dtype))
+
+
+@decompose(torch.ops.prims.ndtri.default)
+def ndtri(self: Tensor) -> Tensor:
+    """The quantile of the normal distribution, as ``calc_ndtri``."""
+    target = floating(self.dtype)
+    p = cast(self, computation_dtype(target))
+    tail = math.exp(-2.0)
+    upper = torch.gt(p, 1.0 - tail)
+    y = torch.where(upper, torch.sub(1.0, p), p)
+    centred = torch.sub(y, 0.5)
+    square = torch.mul(centred, centred)
+    middle = torch.add(centred, torch.mul(centred, torch.mul(square, _ratio(square, cephes.NDTRI_P0, cephes.NDTRI_Q0))))
+    x = torch.sqrt(torch.mul(torch.log(y), -2.0))
+    inverse = torch.div(1.0, x)
+    near = _ratio(inverse, cephes.NDTRI_P1, cephes.NDTRI_Q1)
+    far = _ratio(inverse, cephes.NDTRI_P2, cephes.NDTRI_Q2)
+    outer = torch.sub(
+        torch.sub(x, torch.div(torch.log(x), x)), torch.mul(inverse, torch.where(torch.lt(x, 8.0), near, far))
+    )
+    outer = torch.where(upper, outer, torch.neg(outer))
+    result = torch.where(torch.gt(y, tail), torch.mul(middle, math.sqrt(2 * math.pi)), outer)
+    result = torch.where(torch.eq(p, 0.0), -math.inf, torch.where(torch.eq(p, 1.0), math.inf, result))
+    outside = torch.logical_or(torch.lt(p, 0.0), torch.gt(p, 1.0))
+    return cast(torch.where(outside, math.nan, result), target)
+
+
+def _ratio(x: Tensor, top: Sequence[float], bottom: Sequence[float]) -> Tensor:
+    return torch.div(polynomial(x, top[::-1]), polynomial(x, bottom[::-1]))
 
 
 @decompose(aten.digamma.default)

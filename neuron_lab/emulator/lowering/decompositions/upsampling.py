@@ -1,4 +1,4 @@
-"""Gradients of interpolation: every kind is a product of one matrix per dim, so the gradient is its transpose."""
+"""Interpolation with antialiasing, and the gradients of all interpolation: every kind is a product of one matrix per dim, so the gradient is its transpose."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .._promotion import cast, computation_dtype
+from .._records import Unlowerable
 from .._registry import decompose
 from .pooling import along
 
@@ -69,6 +70,61 @@ def _cubic(size: int, out: int, align_corners: bool, scale: float | None, dtype:
     return total
 
 
+def _antialiased(
+    size: int, out: int, align_corners: bool, scale: float | None, dtype: torch.dtype, cubic: bool
+) -> Tensor:
+    """Pillow's filters: the kernel is stretched over all the cells that an output cell covers, and normalised."""
+    step = _ratio(size, out, align_corners, scale)
+    stretch = max(step, 1.0)
+    support = (2.0 if cubic else 1.0) * stretch
+    centre = torch.mul(torch.add(_column(out, dtype), 0.5), step)
+    cells = cast(torch.arange(size), dtype)
+    first = torch.clamp(torch.trunc(torch.add(centre, 0.5 - support)), min=0.0)
+    end = torch.clamp(torch.trunc(torch.add(centre, 0.5 + support)), max=float(size))
+    distance = torch.abs(torch.mul(torch.add(torch.sub(cells, centre), 0.5), 1.0 / stretch))
+    weight = _keys(distance) if cubic else torch.clamp(torch.sub(1.0, distance), min=0.0)
+    inside = torch.logical_and(torch.ge(cells, first), torch.lt(cells, end))
+    weight = torch.where(inside, weight, torch.zeros([], dtype=dtype))
+    total = torch.sum(weight, [1], True)
+    return torch.div(weight, torch.where(torch.eq(total, 0.0), torch.ones([], dtype=dtype), total))
+
+
+def _keys(distance: Tensor) -> Tensor:
+    """Keys' kernel with a = -0.5, which the antialiased kind uses."""
+    near = torch.add(torch.mul(torch.mul(torch.sub(torch.mul(distance, 1.5), 2.5), distance), distance), 1.0)
+    far = torch.sub(torch.mul(torch.add(torch.mul(distance, -0.5), 2.5), distance), 4.0)
+    far = torch.add(torch.mul(far, distance), 2.0)
+    outer = torch.where(torch.lt(distance, 2.0), far, torch.zeros([], dtype=distance.dtype))
+    return torch.where(torch.lt(distance, 1.0), near, outer)
+
+
+def _register_antialiased(name: str, cubic: bool) -> None:
+    def matrices(
+        dtype: torch.dtype, out: Sequence[int], sizes: Sequence[int], align: bool, scales: Sequence[float | None]
+    ) -> list[Tensor]:
+        if dtype not in (torch.float32, torch.float64):
+            raise Unlowerable("the CPU's kernel takes no 16-bit floats")
+        return [_antialiased(size, new, align, s, dtype, cubic) for size, new, s in _geometry(out, sizes, scales)]
+
+    def forward(self: Tensor, output_size: Sequence[int], align_corners: bool, *scales: float | None) -> Tensor:
+        found = matrices(self.dtype, output_size, self.shape, align_corners, scales)
+        for dim, matrix in reversed(list(enumerate(found, start=2))):  # the innermost dim first, as the CPU
+            self = along(self, matrix, dim)
+        return self
+
+    def backward(
+        grad_output: Tensor,
+        output_size: Sequence[int],
+        input_size: Sequence[int],
+        align_corners: bool,
+        *scales: float | None,
+    ) -> Tensor:
+        return _applied(grad_output, matrices(grad_output.dtype, output_size, input_size, align_corners, scales))
+
+    decompose(getattr(aten, name).default)(forward)
+    decompose(getattr(aten, f"{name}_backward").default)(backward)
+
+
 def _applied(grad: Tensor, matrices: list[Tensor]) -> Tensor:
     wide = cast(grad, computation_dtype(grad.dtype))
     for dim, matrix in enumerate(matrices, start=2):
@@ -127,3 +183,7 @@ def upsample_bicubic_backward(
     dtype = computation_dtype(grad_output.dtype)
     geometry = _geometry(output_size, input_size, scales)
     return _applied(grad_output, [_cubic(size, out, align_corners, scale, dtype) for size, out, scale in geometry])
+
+
+_register_antialiased("_upsample_bilinear2d_aa", cubic=False)
+_register_antialiased("_upsample_bicubic2d_aa", cubic=True)
