@@ -72,7 +72,9 @@ def _tensors(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
 def assert_close(actual: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
     """Equal names, dtypes, shapes and values; gradients and the like belong in one mapping, outputs each in its own."""
     assert actual.keys() == expected.keys()
-    largest = max((float(t.abs().max()) for t in expected.values() if t.is_floating_point() and t.numel()), default=0.0)
+    largest = max(
+        (float(t.detach().abs().max()) for t in expected.values() if t.is_floating_point() and t.numel()), default=0.0
+    )
     for name, value in expected.items():
         torch.testing.assert_close(
             actual[name].detach().cpu(),
