@@ -216,11 +216,17 @@ def test_a_trainer_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     assert_close(resumed.model.state_dict(), whole.model.state_dict())
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"bf16": True}, {"torch_compile": True}, {"activation_checkpointing": True, "gradient_accumulation_steps": 3}],
-    ids=str,
-)
+OPTIONS: dict[str, dict[str, Any]] = {
+    "bfloat16": {"bf16": True},
+    "checkpointed": {"activation_checkpointing": True, "gradient_accumulation_steps": 3},
+    "compiled": {"torch_compile": True},
+}
+
+
+@pytest.mark.filterwarnings(
+    "ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"
+)  # Dynamo's own look
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_a_trainer_takes_its_options(tmp_path: Path, options: dict[str, Any]) -> None:
     trained = trainer(tmp_path, DEVICE, save_total_limit=1, max_grad_norm=0.5, **options)
     trained.train()

@@ -102,12 +102,23 @@ class _Replay(fx.Interpreter):
 
     def run_node(self, n: fx.Node) -> Any:
         try:
+            if n.target is torch.ops.aten.as_strided.default:
+                return self._as_strided(n)
             return super().run_node(n)
         except UnlowerableNode:
             raise
         except Exception as error:  # PyTorch raises many types; each one means that this node stays out of the module
             lines = str(error).strip().splitlines() or [type(error).__name__]
             raise UnlowerableNode(n.name, lines[0][:240]) from error
+
+    def _as_strided(self, n: fx.Node) -> Any:
+        """Reads memory, so what lies in it goes by the strides of the metadata: the replay's own may differ."""
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        source, like = args[0], n.all_input_nodes[0].meta["val"]
+        memory = to_buffer(source, tuple(map(int, like.stride())))
+        if memory is None:
+            raise Unlowerable("as_strided of a tensor with gaps")
+        return torch.ops.aten.as_strided.default(memory.contiguous(), *args[1:], **kwargs)
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         if isinstance(target, torch._ops.OpOverload):
@@ -117,4 +128,7 @@ class _Replay(fx.Interpreter):
             if target is torch.ops.aten.cat.default:
                 # An empty key/value cache; an empty input has no buffer that could be handed over.
                 args = ([part for part in args[0] if part.numel()] or args[0][:1], *args[1:])
+            if target is torch.ops.aten.view.default:
+                # What is a view of the program's tensor need not be one of the replay's: strides may differ, values do not.
+                return torch.reshape(*args)
         return target(*args, **kwargs)
