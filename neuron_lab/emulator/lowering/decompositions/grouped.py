@@ -31,7 +31,7 @@ def grouped_mm(
     Rows behind the last group are 0; the CPU leaves them as they are in memory.
     """
     if bias is not None:
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]
     wide = computation_dtype(self.dtype)
     left, right = cast(self, wide), cast(mat2, wide)
     zero = torch.zeros([], dtype=wide)
