@@ -74,7 +74,12 @@ class _Compiler:
 
 def _compile(gm: fx.GraphModule, name: str) -> fx.GraphModule:
     """`gm` with everything that lowers replaced by compiled parts."""
-    refused: dict[str, str] = {}
+    from neuron_lab.emulator.lowering import always_eager
+
+    # Known before anything is lowered: found one at a time, each would cost the parts before it again.
+    refused = {node.name: reason for node in gm.graph.nodes if (reason := always_eager(node.target)) is not None}
+    for node_name, reason in refused.items():
+        _refuse(gm, node_name, reason, name)
     for _ in range(len(gm.graph.nodes)):
         candidate = _partitioned(gm, refused)
         try:
@@ -185,6 +190,10 @@ def _compile_part(part: fx.GraphModule, values: Sequence[Any], label: str) -> _P
 
 
 def _leaf(value: Tensor) -> Leaf:
-    from neuron_lab.emulator.lowering import leaf_of
+    """How the part takes a tensor. One that is expanded is taken whole: what a part before this one hands over is."""
+    from neuron_lab.emulator.lowering import contiguous_strides, leaf_of
 
-    return leaf_of(value.dtype, tuple(map(int, value.shape)), tuple(map(int, value.stride())))
+    sizes, strides = tuple(map(int, value.shape)), tuple(map(int, value.stride()))
+    if any(step == 0 and size > 1 for size, step in zip(sizes, strides, strict=True)):
+        strides = contiguous_strides(sizes)
+    return leaf_of(value.dtype, sizes, strides)

@@ -140,6 +140,54 @@ def test_inputs_with_gaps_and_other_cores() -> None:
     close(got, torch.relu(x) @ x.t())
 
 
+def test_an_expanded_tensor_is_saved_for_backward() -> None:
+    def function(x: Tensor, ids: Tensor) -> Tensor:
+        return F.embedding(ids.expand(3, 4), x).sigmoid().square().sum()
+
+    ids = torch.tensor([[0, 1, 1, 2]], device=DEVICE)
+    x = torch.arange(6.0, device=DEVICE).reshape(3, 2).requires_grad_()
+    compiled(function)(x, ids).backward()
+    other = x.detach().requires_grad_()
+    function(other, ids).backward()
+    assert x.grad is not None and other.grad is not None
+    close(x.grad, other.grad)
+
+
+VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
+    "split of a transposed": lambda x: torch.cat((x * 2).t().split(2, 1), 0),
+    "sizes of a transposed": lambda x: torch.cat((x * 2).t().split([1, 3], 1), 1),
+    "as_strided of a result": lambda x: torch.as_strided(x * 2, (3, 2), (2, 1), 1),
+    "as_strided of a transposed": lambda x: torch.as_strided(x.t() * 2, (3, 2), (2, 1), 1),
+    "as_strided of a sum of layouts": lambda x: torch.as_strided(x.t() + x.t().contiguous(), (3, 2), (2, 1), 1),
+    "view of a permuted": lambda x: (x.reshape(2, 2, 6).permute(1, 0, 2) * 2).contiguous().view(2, -1),
+}
+
+
+@pytest.mark.parametrize("function", VIEWS.values(), ids=VIEWS)
+def test_a_view_does_not_cut_the_graph(function: Callable[[Tensor], Tensor]) -> None:
+    x = torch.arange(24.0, device=DEVICE).reshape(4, 6)
+    before = len(graphs())
+    close(compiled(function)(x), function(x.cpu()))
+    assert len(graphs()) - before == 1
+
+
+def test_as_strided_over_gaps_reads_the_memory_of_the_program() -> None:
+    def function(x: Tensor) -> Tensor:
+        return torch.as_strided(x[:, ::2], (2, 3), (6, 1)) + 1
+
+    x = torch.arange(24.0, device=DEVICE).reshape(4, 6)
+    close(compiled(function)(x), function(x.cpu()))
+
+
+def test_random_numbers_cut_the_graph_once_each() -> None:
+    def function(x: Tensor) -> Tensor:
+        return F.dropout(F.dropout(x * 2, 0.5) + 1, 0.5) * 3
+
+    before = len(graphs())
+    compiled(function)(torch.ones(4, device=DEVICE))
+    assert len(graphs()) - before == 3
+
+
 def test_dynamic_shapes_are_refused_with_the_text_of_torchneuron() -> None:
     function = torch.compile(lambda x: x + 1, backend="neuron", dynamic=True)
     with pytest.raises(

@@ -272,3 +272,25 @@ print(results)
 )
 def test_cat_with_and_without_an_empty_input(parts: str, expected: str, tmp_path: Path) -> None:
     assert output_of(CAT.format(parts=parts), TORCH_NEURONX_NEFF_CACHE_DIR=str(tmp_path)) == expected
+
+
+GROUPED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "rows": ((8, 16), (3, 16, 8)),
+    "columns": ((3, 8, 16), (16, 8)),
+    "sums": ((8, 16), (16, 8)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shapes", GROUPED.values(), ids=GROUPED)
+def test_a_grouped_product(shapes: tuple[tuple[int, ...], ...], dtype: torch.dtype) -> None:
+    last = 16 if shapes == GROUPED["sums"] else 8
+
+    def program(device: str) -> Tensor:
+        ends = torch.tensor([3, 3, last], dtype=torch.int32, device=device)
+        left, right = (torch.randn(shape).to(device, dtype) for shape in shapes)
+        result: Tensor = torch._grouped_mm(left, right, offs=ends)
+        return result
+
+    tolerance = 1e-5 if dtype == torch.float32 else 2e-2
+    assert_agrees(program, rtol=tolerance, atol=tolerance)

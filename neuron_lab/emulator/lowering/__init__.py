@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ._graph import UnlowerableNode, lower_graph
-from ._layout import leaf_of, result_shape
+from ._graph import UnlowerableNode, always_eager, lower_graph
+from ._layout import contiguous_strides, leaf_of, result_shape
 from ._lower import lifts_numbers, lower, start
 from ._records import ExecPlan, Leaf, LeafRef, Lowered, OpCall, Output, Refused, Unlowerable
 
@@ -17,6 +17,8 @@ __all__ = [
     "Refused",
     "Unlowerable",
     "UnlowerableNode",
+    "always_eager",
+    "contiguous_strides",
     "leaf_of",
     "lifts_numbers",
     "lower",

@@ -27,6 +27,12 @@ class UnlowerableNode(Unlowerable):
         self.node = node
 
 
+def always_eager(target: Any) -> str | None:
+    """Why no call of this node's target can be a part of a module; None when some may."""
+    seeded = isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
+    return "random numbers are drawn on the host" if seeded else None
+
+
 def lower_graph(module: fx.GraphModule, leaves: Sequence[Leaf], default_dtype: torch.dtype) -> Lowered:
     """Lower a functional ATen graph whose placeholders are ``leaves``, all tensors.
 
@@ -101,6 +107,8 @@ class _Replay(fx.Interpreter):
         self.extra_traceback = False  # it would append the node and its source to every message
 
     def run_node(self, n: fx.Node) -> Any:
+        if n.target is torch.ops.aten.as_strided.default:
+            return self._as_strided(n)
         try:
             return super().run_node(n)
         except UnlowerableNode:
@@ -109,12 +117,27 @@ class _Replay(fx.Interpreter):
             lines = str(error).strip().splitlines() or [type(error).__name__]
             raise UnlowerableNode(n.name, lines[0][:240]) from error
 
+    def _as_strided(self, n: fx.Node) -> Any:
+        """Reads memory, so what lies in it goes by the strides of the metadata: the replay's own may differ.
+
+        One that cannot be lowered keeps the whole graph eager: what another part hands over is laid out in its own way.
+        """
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        source, like = args[0], n.all_input_nodes[0].meta["val"]
+        memory = to_buffer(source, tuple(map(int, like.stride())))
+        if memory is None:
+            raise Unlowerable("as_strided of a tensor with gaps")
+        return torch.ops.aten.as_strided.default(memory.contiguous(), *args[1:], **kwargs)
+
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if (reason := always_eager(target)) is not None:
+            raise Unlowerable(reason)
         if isinstance(target, torch._ops.OpOverload):
-            if torch.Tag.nondeterministic_seeded in target.tags:
-                raise Unlowerable("random numbers are drawn on the host")
             kwargs = {name: value for name, value in kwargs.items() if name not in _PLACEMENT}
             if target is torch.ops.aten.cat.default:
                 # An empty key/value cache; an empty input has no buffer that could be handed over.
                 args = ([part for part in args[0] if part.numel()] or args[0][:1], *args[1:])
+            if target is torch.ops.aten.view.default:
+                # What is a view of the program's tensor need not be one of the replay's: strides may differ, values do not.
+                return torch.reshape(*args)
         return target(*args, **kwargs)

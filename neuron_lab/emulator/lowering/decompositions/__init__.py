@@ -16,6 +16,7 @@ def register() -> None:
         foreach,
         gammas,
         grids,
+        grouped,
         indexing,
         linear_algebra,
         margins,

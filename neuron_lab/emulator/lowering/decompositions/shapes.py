@@ -122,7 +122,9 @@ def eye(n: int, *, dtype: torch.dtype | None = None, **_: object) -> Tensor:
     return eye_m(n, n, dtype=dtype)
 
 
-@decompose(aten.split_with_sizes_copy.default, aten.unsafe_split_with_sizes.default)
+@decompose(
+    aten.split_with_sizes.default, aten.split_with_sizes_copy.default, aten.unsafe_split_with_sizes.default
+)  # PyTorch's own reads memory with as_strided
 def split_with_sizes_copy(self: Tensor, split_sizes: Sequence[int], dim: int = 0) -> list[Tensor]:
     starts = [sum(split_sizes[:i]) for i in range(len(split_sizes))]
     return [torch.narrow(self, dim, start, size) for start, size in zip(starts, split_sizes, strict=True)]
