@@ -158,6 +158,8 @@ def make_plan(name: str, arguments: list[Any], leaves: list[tuple[Any, ...]]) ->
     if base in _SKIPS_EMPTY_INPUTS:
         if len({leaf.dtype for leaf in call.leaves}) > 1 and any(0 in leaf.sizes for leaf in call.leaves):
             return _unplanned(KIND_EMPTY, "an empty part decides the dtype")
+        if not _empty_parts_fit(call):
+            return _unplanned(KIND_FALLBACK, "an empty part has another size than the rest")  # the CPU's error
         call = _without_empty_inputs(call)
     try:
         plan, launch, key = _worker.run(
@@ -361,6 +363,15 @@ def _indexes_by_mask(base: str, call: OpCall) -> bool:
         return False
     indices = [item for item in call.args[1] if isinstance(item, LeafRef)]
     return any(call.leaves[item.index].dtype in (torch.bool, torch.uint8) for item in indices)
+
+
+def _empty_parts_fit(call: OpCall) -> bool:
+    """Whether every empty part is a plain `[0]`, which PyTorch lets be anywhere, or differs from the others in one dimension only."""
+    sizes = [call.leaves[part.index].sizes for part in call.args[0]]
+    full = next((size for size in sizes if 0 not in size), ())
+    dim = (call.args[1] if len(call.args) > 1 else 0) % max(len(full), 1)
+    others = {size[:dim] + size[dim + 1 :] for size in sizes if size != (0,)}
+    return len(others) == 1
 
 
 def _without_empty_inputs(call: OpCall) -> OpCall:

@@ -92,7 +92,7 @@ VIEWS: dict[str, Make] = {
     "detach": lambda x, y, n: x.detach(),
     "alias": lambda x, y, n: x.view_as(x),
     "as_strided": lambda x, y, n: x.as_strided((2, 2), (1, n[0] % 2), x.storage_offset()),
-    "bytes": lambda x, y, n: x.view(torch.uint8),
+    "bytes": lambda x, y, n: x if x.dtype == torch.bool else x.view(torch.uint8),
     "bits": lambda x, y, n: x.view(torch.int32),
 }
 
@@ -230,7 +230,7 @@ IN_PLACE: dict[str, Make] = {
     "out of another": lambda x, y, n: torch.mul(x, 2, out=y),
     "foreach": lambda x, y, n: torch._foreach_add_([x, x.clone()], 1),
     "share": lambda x, y, n: setattr(x, "data", y.detach()) or x,
-    "resize_": lambda x, y, n: x.resize_(1),
+    "resize_": lambda x, y, n: x.resize_(min(x.numel(), 1)),
     "triu_": lambda x, y, n: x.triu_(),
     "swap": lambda x, y, n: x.copy_(x.flip(0)),
 }

@@ -158,6 +158,35 @@ REFUSED: dict[str, Program] = {
 }
 
 
+def truth(device: str) -> Tensor:
+    return torch.tensor([True, False], device=device)
+
+
+def _add_into_itself(device: str) -> Tensor:
+    x = torch.ones(3, device=device)
+    return torch.add(x, torch.ones(2, 3, device=device), out=x)
+
+
+MALFORMED: dict[str, Program] = {
+    "subtraction of a boolean": lambda d: numbers(d, 2) - truth(d),
+    "subtraction in place of a 0-d boolean": lambda d: numbers(d, 2).sub_(truth(d)[0], alpha=2),
+    "division of booleans by zero": lambda d: truth(d) // places(d, 0, 1),
+    "alpha that is no integer": lambda d: torch.add(places(d, 1), places(d, 1), alpha=0.5),
+    "alpha that is a boolean": lambda d: torch.add(places(d, 1), places(d, 1), alpha=True),
+    "out= of a lesser dtype": lambda d: torch.mul(numbers(d, 2), 2, out=places(d, 0, 0)),
+    "empty out= of a lesser dtype": lambda d: torch.mul(numbers(d, 2), 2, out=places(d).long()),
+    "heaviside of two dtypes": lambda d: torch.heaviside(numbers(d, 2), places(d, 1, 1)),
+    "three indices of a scalar": lambda d: torch.tensor(1.0, device=d).index_select(0, places(d, 0, 0, 0)),
+    "cat with an empty part of another shape": lambda d: torch.cat([numbers(d, 2, 0), numbers(d, 2, 3)]),
+    "out= that is read and too small": _add_into_itself,
+}
+
+
+@programs(MALFORMED)
+def test_a_malformed_call_raises_what_the_cpu_raises(program: Program) -> None:
+    assert_fails_alike(program)
+
+
 @programs(REFUSED)
 def test_a_bad_class_or_a_zero_divisor_is_refused(program: Program) -> None:
     assert_fails_alike(program)
