@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from ._constants import hidden, restored
 from ._records import Unlowerable
 from ._stitch import has_islands, stitched
 
@@ -50,7 +51,8 @@ def to_stablehlo(graph: fx.Graph) -> str:
     """StableHLO text of ``graph``. Raises Unlowerable with the compiler's message."""
     if has_islands(graph):
         return _checked(stitched(graph, _part))
-    return _checked(str(_module(graph, "main")))
+    shown, constants = hidden(graph)
+    return _checked(restored(str(_module(shown, "main")), constants, _inputs(graph)))
 
 
 def _module(graph: fx.Graph, name: str) -> Any:
@@ -75,11 +77,17 @@ def _module(graph: fx.Graph, name: str) -> Any:
 
 def _part(graph: fx.Graph, name: str) -> tuple[str, list[str], list[str]]:
     """One function of a stitched module: its text, argument types and result types."""
-    module = _module(graph, name)  # owns the function
+    shown, constants = hidden(graph)
+    module = _module(shown, name)  # owns the function
     (function,) = module.body.operations
     kind = function.type
-    text = str(function).replace(f"func.func @{name}", f"func.func private @{name}", 1)
-    return text, [str(t) for t in kind.inputs], [str(t) for t in kind.results]
+    inputs = _inputs(graph)
+    text = restored(str(function), constants, inputs).replace(f"func.func @{name}", f"func.func private @{name}", 1)
+    return text, [str(t) for t in kind.inputs][:inputs], [str(t) for t in kind.results]
+
+
+def _inputs(graph: fx.Graph) -> int:
+    return sum(node.op == "placeholder" for node in graph.nodes)
 
 
 def _checked(text: str) -> str:

@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 _NATIVE = frozenset(
     """
     abs acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor log log1p neg reciprocal rsqrt round sigmoid
-    sign sin sinh sqrt tan tanh trunc isfinite relu gelu log2 log10 logical_not bitwise_not exp2
+    sign sin sinh sqrt tan tanh trunc relu gelu log2 log10 logical_not bitwise_not exp2
 
     add.Tensor sub.Tensor mul.Tensor div.Tensor maximum minimum atan2 pow.Tensor_Tensor fmod.Tensor
     div.Tensor_mode eq.Tensor ne.Tensor lt.Tensor le.Tensor gt.Tensor ge.Tensor logical_and logical_or logical_xor

@@ -88,6 +88,8 @@ def div(self: Operand, other: Operand) -> Tensor:
 @decompose(aten.add.Tensor)
 def add_alpha(self: Tensor, other: Tensor, *, alpha: Operand = 1) -> Tensor:
     _check_alpha(self, other, alpha)
+    if alpha == 1 and result_type(self, other) == torch.bool:  # XLA folds the sum of two true to false
+        return torch.logical_or(self, torch.full([], other) if isinstance(other, bool) else other)
     return NotImplemented if alpha == 1 else add(self, other, alpha)
 
 
@@ -139,12 +141,22 @@ def _register_comparison(name: str) -> None:
         if self.dtype == other.dtype == torch.bool and name in ("eq", "ne"):
             differ = torch.logical_xor(self, other)
             return differ if name == "ne" else torch.logical_not(differ)
+        if (
+            name == "eq" and self is other and self.is_floating_point()
+        ):  # torch-mlir folds it to true; NaN is not equal to itself
+            return torch.logical_not(torch.ne(self, other))
         if not {self.dtype, other.dtype} <= _UNSIGNED:
             return NotImplemented
         return compare(cast(self, torch.int32), cast(other, torch.int32))
 
     def number(self: Tensor, other: float) -> Tensor:
-        return compare(cast(self, torch.int32), other) if self.dtype in _UNSIGNED else NotImplemented
+        """torch-mlir folds the comparison of a constant float with an integer, and gets it wrong."""
+        if self.dtype in _UNSIGNED:
+            wraps = self.dtype == torch.uint8 and not isinstance(other, float)
+            return compare(cast(self, torch.int32), int(other) % 256 if wraps else other)
+        if self.is_floating_point() and not isinstance(other, float):
+            return compare(self, float(other))
+        return NotImplemented
 
     decompose(packet.Tensor)(tensors)
     decompose(packet.Scalar)(number)

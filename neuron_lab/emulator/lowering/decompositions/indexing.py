@@ -220,6 +220,8 @@ def searchsorted(
     values = torch.unsqueeze(self, -1)
     edges = sorted_sequence if sorted_sequence.dim() == 1 else torch.unsqueeze(sorted_sequence, -2)
     below = torch.le(edges, values) if right else torch.lt(edges, values)
+    if values.is_floating_point():
+        below = torch.logical_or(below, torch.isnan(values))  # NaN is the largest
     return cast(torch.sum(cast(below, torch.int64), [-1]), torch.int32 if out_int32 else torch.int64)
 
 

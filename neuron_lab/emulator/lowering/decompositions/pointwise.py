@@ -174,6 +174,13 @@ def fmin(self: Tensor, other: Tensor) -> Tensor:
     return torch.where(torch.isnan(right), left, best)
 
 
+@decompose(aten.isfinite.default)
+def isfinite(self: Tensor) -> Tensor:
+    if not self.is_floating_point():
+        return torch.full(self.shape, True, dtype=torch.bool)
+    return torch.lt(torch.abs(self), math.inf)
+
+
 @decompose(aten.signbit.default)
 def signbit(self: Tensor) -> Tensor:
     if not self.is_floating_point():

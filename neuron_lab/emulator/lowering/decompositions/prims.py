@@ -197,4 +197,8 @@ def full(size: Sequence[int], fill_value: float, *, dtype: torch.dtype | None = 
         return as_complex(fill_value, dtype).expand(list(size))
     if dtype == torch.uint8:
         return cast(torch.full(list(size), int(fill_value), dtype=torch.int32), torch.uint8)
+    if (
+        isinstance(fill_value, bool) and dtype is not None and dtype.is_floating_point
+    ):  # torch-mlir makes NaN of True in float64
+        return torch.full(list(size), float(fill_value), dtype=dtype)
     return NotImplemented
