@@ -44,7 +44,7 @@ class StoredNeff:
     trace_s: float
     lower_s: float
     compile_s: float
-    optimised: bool = False
+    tier: str = "eager"
     inputs: tuple[Port, ...] = ()
     outputs: tuple[Port, ...] = ()
     flops: float = 0.0
@@ -60,7 +60,7 @@ def to_bytes(key: str, stored: StoredNeff) -> bytes:
         "key": key,
         "op": stored.op,
         "signature": stored.signature,
-        "optimised": stored.optimised,
+        "tier": stored.tier,
         "versions": versions(),
         "created": stored.created,
         "trace_s": stored.trace_s,
@@ -109,7 +109,7 @@ def from_file(file: Any, key: str) -> StoredNeff:
             trace_s=description["trace_s"],
             lower_s=description["lower_s"],
             compile_s=description["compile_s"],
-            optimised=description["optimised"],
+            tier=description["tier"],
             inputs=_ports(info["inputs"]),
             outputs=_ports(info["outputs"]),
             flops=statistics["flops"],

@@ -22,6 +22,7 @@ from pathlib import Path
 from neuron_lab import neff
 from neuron_lab.emulator._fingerprint import fingerprint, versions
 from neuron_lab.emulator._stored import BUILD_VERSION, Port, StoredNeff, from_file, to_bytes
+from neuron_lab.emulator.compiler import Tier
 
 __all__ = ["CacheStats", "NeffStore", "Port", "StoredNeff", "default_root", "fingerprint", "key_of", "versions"]
 
@@ -65,9 +66,9 @@ def default_root() -> Path | None:
     return Path(platformdirs.user_cache_dir("neuron_lab", appauthor=False)) / "neff"
 
 
-def key_of(signature: str, *, optimised: bool = False) -> str:
+def key_of(signature: str, tier: Tier = Tier.EAGER) -> str:
     """The 32 hex digits under which the NEFF for this signature is kept: it covers `fingerprint()` too."""
-    text = "\0".join((fingerprint(), str(optimised), signature))
+    text = "\0".join((fingerprint(), tier, signature))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-import re
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from torch._ops import OpOverload
 
 from neuron_lab.emulator import _fallback, compiler, events
 from neuron_lab.emulator._indices import index_rules
+from neuron_lab.emulator._signature import leaf_text, short, signature_of
 from neuron_lab.emulator._worker import Worker
 from neuron_lab.emulator.cache import NeffStore, Port, StoredNeff, default_root, fingerprint, key_of
 from neuron_lab.emulator.lowering import ExecPlan, Leaf, LeafRef, Lowered, OpCall, Refused, Unlowerable
@@ -65,6 +66,9 @@ _DIVIDES = frozenset("div floor_divide fmod remainder".split())
 _SKIPS_EMPTY_INPUTS = frozenset({"aten::cat"})
 _MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
 _PLACEMENT = frozenset({"device", "layout", "pin_memory", "non_blocking"})
+
+# Elements from which an op's loops are optimised: compiling takes 20 to 40 ms longer, a call of gelu or exp a fifth of the time.
+_LARGE = 1 << 18
 
 _worker = Worker()
 _store: NeffStore | None = None
@@ -163,7 +167,8 @@ def make_plan(name: str, arguments: list[Any], leaves: list[tuple[Any, ...]]) ->
         call = _without_empty_inputs(call)
     try:
         plan, launch, key = _worker.run(
-            signature, lambda: _obtain(_Unit(name, signature, call.leaves, functools.partial(_lower, call)))
+            signature,
+            lambda: _obtain(_Unit(name, signature, call.leaves, functools.partial(_lower, call), _tier(call.leaves))),
         )
     except (Unlowerable, compiler.CompileError) as error:
         reason = str(error).removeprefix(f"{name}: ")
@@ -185,9 +190,9 @@ def graph_plan(name: str, module: fx.GraphModule, leaves: Sequence[Leaf]) -> tup
     from neuron_lab.emulator.lowering import lower_graph
 
     dtype = torch.get_default_dtype()
-    inputs = ", ".join(map(_leaf_text, leaves))
-    signature = f"graph({inputs}) default={_short(dtype)}\n{module.graph}"
-    unit = _Unit(name, signature, tuple(leaves), lambda: lower_graph(module, leaves, dtype), optimised=True)
+    inputs = ", ".join(map(leaf_text, leaves))
+    signature = f"graph({inputs}) default={short(dtype)}\n{module.graph}"
+    unit = _Unit(name, signature, tuple(leaves), lambda: lower_graph(module, leaves, dtype), compiler.Tier.GRAPH)
     plan, launch, key = _worker.run(f"{name}\n{signature}", lambda: _obtain(unit))
     if plan is None:
         raise Unlowerable("no result has an element")
@@ -214,7 +219,12 @@ class _Unit:
     signature: str
     leaves: tuple[Leaf, ...]
     lower: Callable[[], Lowered]
-    optimised: bool = False
+    tier: compiler.Tier
+
+
+def _tier(leaves: Sequence[Leaf]) -> compiler.Tier:
+    elements = sum(math.prod(leaf.sizes) for leaf in leaves)
+    return compiler.Tier.LARGE if elements >= _LARGE else compiler.Tier.EAGER
 
 
 def _lower(call: OpCall) -> Lowered:
@@ -226,12 +236,12 @@ def _lower(call: OpCall) -> Lowered:
 def _obtain(unit: _Unit) -> tuple[ExecPlan | None, Any, str]:
     """On the compile thread: the executable, from disk or compiled now."""
     _start_runtime()
-    key, disk = key_of(unit.signature, optimised=unit.optimised), store()
+    key, disk = key_of(unit.signature, unit.tier), store()
     started = time.perf_counter_ns()
     stored = disk.get(key)
     if stored is not None:
         try:
-            executable = compiler.load(stored.executable, optimise=unit.optimised)
+            executable = compiler.load(stored.executable, unit.tier)
             plan = ExecPlan.from_json(stored.plan_json)
         except (compiler.CompileError, KeyError, TypeError, ValueError):
             disk.discard(key)
@@ -250,7 +260,7 @@ def _compile(unit: _Unit, key: str, disk: NeffStore) -> tuple[ExecPlan | None, A
     if lowered.plan.outputs and all(0 in out.sizes for out in lowered.plan.outputs):
         return None, None, ""
     begun = time.perf_counter_ns()
-    executable = compiler.compile(lowered.stablehlo, optimise=unit.optimised)
+    executable = compiler.compile(lowered.stablehlo, unit.tier)
     compile_ns = time.perf_counter_ns() - begun
     cost = executable.cost()
     stored = StoredNeff(
@@ -263,7 +273,7 @@ def _compile(unit: _Unit, key: str, disk: NeffStore) -> tuple[ExecPlan | None, A
         trace_s=lowered.trace_s,
         lower_s=lowered.lower_s,
         compile_s=compile_ns / 1e9,
-        optimised=unit.optimised,
+        tier=unit.tier,
         inputs=tuple(_port(unit.leaves[index]) for index in lowered.plan.inputs),
         outputs=tuple(Port(out.dtype, out.sizes) for out in lowered.plan.outputs),
         flops=cost.flops,
@@ -306,7 +316,7 @@ def _launcher(executable: compiler.Executable, plan: ExecPlan) -> Any:
 
 
 def _port(leaf: Leaf) -> Port:
-    return Port(_short(leaf.dtype), leaf.sizes)
+    return Port(short(leaf.dtype), leaf.sizes)
 
 
 def _buffer_shape(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
@@ -377,37 +387,3 @@ def _empty_parts_fit(call: OpCall) -> bool:
 def _without_empty_inputs(call: OpCall) -> OpCall:
     parts = [part for part in call.args[0] if 0 not in call.leaves[part.index].sizes]
     return dataclasses.replace(call, args=(parts, *call.args[1:]))
-
-
-def signature_of(name: str, call: OpCall) -> str:
-    """The call as text: op, shapes, dtypes, layouts and static arguments, e.g. `aten::add.Tensor(float32[8, 8], int64~)`.
-
-    `~` marks a Python number that became a 0-d tensor, `#` one that became an input; `{1, 0}` is a buffer order.
-    """
-    parts = [_text(value, call) for value in call.args]
-    parts += [f"{key}={_text(value, call)}" for key, value in call.kwargs.items() if value is not None]
-    return f"{name}({', '.join(parts)}) default={_short(call.default_dtype)}"
-
-
-def _text(value: Any, call: OpCall) -> str:
-    if isinstance(value, LeafRef):
-        return _leaf_text(call.leaves[value.index])
-    if isinstance(value, list):
-        return f"[{', '.join(_text(item, call) for item in value)}]"
-    if isinstance(value, torch.dtype):
-        return _short(value)
-    return re.sub(r"^torch\.", "", repr(value))
-
-
-def _leaf_text(leaf: Leaf) -> str:
-    name = _short(leaf.dtype)
-    if leaf.number:
-        return f"{name}#"
-    if leaf.wrapped:
-        return f"{name}~"
-    layout = "" if leaf.layout is None else f"{{{', '.join(map(str, leaf.layout))}}}"
-    return f"{name}{list(leaf.sizes)}{layout}"
-
-
-def _short(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

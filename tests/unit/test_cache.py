@@ -13,6 +13,7 @@ import pytest
 
 from neuron_lab import neff
 from neuron_lab.emulator import _fingerprint, cache
+from neuron_lab.emulator.compiler import Tier
 
 KEY = "0123456789abcdef0123456789abcdef"
 STORED = cache.StoredNeff(
@@ -337,7 +338,7 @@ def test_default_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_keys_depend_on_signature_tier_and_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = {cache.key_of("a"), cache.key_of("b"), cache.key_of("a", optimised=True)}
+    keys = {cache.key_of("a"), cache.key_of("b"), cache.key_of("a", Tier.GRAPH)}
     assert cache.key_of("a") in keys
     monkeypatch.setenv("NEURON_CC_FLAGS", "--auto-cast=none")
     keys.add(cache.key_of("a"))

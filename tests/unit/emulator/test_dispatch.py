@@ -192,3 +192,17 @@ def test_a_composite_op_that_does_not_lower_runs_as_its_parts(
     failing(monkeypatch, Unlowerable("no such thing"))
     y = getattr(torch, f"_foreach_{op}")([x, x], 2)
     assert [part.tolist() for part in y] == [getattr(torch, op)(x.cpu(), 2).tolist()] * 2
+
+
+@pytest.mark.parametrize(("elements", "tier"), [((1 << 17) - 1, "eager"), (1 << 17, "large")])
+def test_an_op_on_many_elements_is_optimised(monkeypatch: pytest.MonkeyPatch, elements: int, tier: str) -> None:
+    tiers: list[str] = []
+
+    def obtain(unit: Any) -> Any:
+        tiers.append(unit.tier)
+        raise Unlowerable("only its tier matters")
+
+    monkeypatch.setattr(dispatch, "_obtain", obtain)
+    x = torch.empty(elements, device=DEVICE)
+    torch.hypot(x, x)
+    assert tiers == [tier]

@@ -1,0 +1,44 @@
+"""Calls as text: what people read as a signature, and what the NEFF store hashes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import torch
+
+from neuron_lab.emulator.lowering import Leaf, LeafRef, OpCall
+
+
+def signature_of(name: str, call: OpCall) -> str:
+    """The call as text: op, shapes, dtypes, layouts and static arguments, e.g. `aten::add.Tensor(float32[8, 8], int64~)`.
+
+    `~` marks a Python number that became a 0-d tensor, `#` one that became an input; `{1, 0}` is a buffer order.
+    """
+    parts = [_text(value, call) for value in call.args]
+    parts += [f"{key}={_text(value, call)}" for key, value in call.kwargs.items() if value is not None]
+    return f"{name}({', '.join(parts)}) default={short(call.default_dtype)}"
+
+
+def _text(value: Any, call: OpCall) -> str:
+    if isinstance(value, LeafRef):
+        return leaf_text(call.leaves[value.index])
+    if isinstance(value, list):
+        return f"[{', '.join(_text(item, call) for item in value)}]"
+    if isinstance(value, torch.dtype):
+        return short(value)
+    return re.sub(r"^torch\.", "", repr(value))
+
+
+def leaf_text(leaf: Leaf) -> str:
+    name = short(leaf.dtype)
+    if leaf.number:
+        return f"{name}#"
+    if leaf.wrapped:
+        return f"{name}~"
+    layout = "" if leaf.layout is None else f"{{{', '.join(map(str, leaf.layout))}}}"
+    return f"{name}{list(leaf.sizes)}{layout}"
+
+
+def short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
