@@ -170,6 +170,15 @@ def test_recompiles_are_named_and_stopped(run: Run) -> None:
         assert "NRN" not in text
 
 
+def test_fallbacks_and_narrowing_are_named_and_mended(run: Run) -> None:
+    notebook = named(run, "04")
+    for mistake, code in (("fallen", "NRN033"), ("masked", "NRN031"), ("hashed", "NRN021"), ("double", "NRN021")):
+        assert code in report_after(notebook, f"{PROFILED} -o {mistake}")
+    for mended in ("iterated", "fixed", "ids", "small", "clean", "counted"):
+        assert "NRN" not in report_after(notebook, f"{PROFILED} -o {mended}")
+    assert "32 of 32 buckets differ" in printed(notebook)
+
+
 @pytest.mark.slow
 def test_quickstart_again_compiles_nothing(quickstart: Any, caches: Callable[[Path], Path]) -> None:
     again = execute(read(QUICKSTART), caches(QUICKSTART))
