@@ -60,6 +60,10 @@ font:12px/1.45 var(--jp-code-font-family,ui-monospace,Menlo,Consolas,monospace)}
 .nrn .nrn-tag{margin-left:7px;padding:0 5px;border-radius:3px;background:#c2354c;color:#fff;
 font:600 10px/1.6 var(--jp-content-font-family,system-ui,sans-serif)}
 .nrn .nrn-finding{margin:5px 0;padding-left:8px;border-left:3px solid #c97b12}
+.nrn .nrn-hbm{margin:8px 0}
+.nrn .nrn-hbm b{font-weight:600}
+.nrn svg.nrn-curve{display:block;width:100%;height:44px;margin:3px 0 0;border-bottom:1px solid #8886}
+.nrn .nrn-axis{display:flex;justify-content:space-between;opacity:.68;font-size:11px}
 .nrn .nrn-foot{opacity:.68;font-size:11.5px;margin-top:6px}
 .nrn .nrn-code{font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,monospace);font-size:12px}
 </style>"""

@@ -7,6 +7,7 @@ from neuron_lab.report._codes import EXPLANATIONS, Explanation, explanation
 from neuron_lab.report._difference import Difference, OpChange, PartChange
 from neuron_lab.report._findings import Findings
 from neuron_lab.report._lines import GutterLine, LineRow, gutter
+from neuron_lab.report._memory import Curve, Portion
 from neuron_lab.report._recompiles import Change, Recompile, changed, fix_for
 from neuron_lab.report._report import Report
 from neuron_lab.report._rules import Finding
@@ -22,6 +23,7 @@ __all__ = [
     "SORTS",
     "Budget",
     "Change",
+    "Curve",
     "Difference",
     "Explanation",
     "Finding",
@@ -33,6 +35,7 @@ __all__ = [
     "OpRow",
     "Part",
     "PartChange",
+    "Portion",
     "Recompile",
     "Report",
     "SessionRow",
