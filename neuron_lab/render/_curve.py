@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from html import escape
 
-from neuron_lab.render._format import binary_size, count, duration, plural, shorten
+from neuron_lab.render._format import duration, plural, shorten
 from neuron_lab.render._style import PART_COLORS
-from neuron_lab.report import Curve, Portion, Report
+from neuron_lab.report import Curve, Report, binary_size, named
 
 _WIDTH = 100
 _SPARK = "▁▂▃▄▅▆▇█"
 _SPARK_WIDTH = 28
 _CORES = 2
 _CORES_HTML = 4
-_PORTIONS = 4
-_LEAST = 0.01  # of the whole, that is worth a name
 _PLACE = 30
 _PLACE_HTML = 80
 # Slices of the span that are drawn, and the units of the drawing's height.
@@ -27,7 +25,10 @@ def memory_lines(report: Report) -> list[str]:
     lines = []
     for curve in report.curves[:_CORES]:
         lines.append(shorten(f"HBM {_spark(curve)} {', '.join(peak_words(curve))}", _WIDTH))
-        made_of = [f"{binary_size(portion.bytes)} {name}" for portion, name in portions_named(report, curve.portions)]
+        made_of = [
+            f"{binary_size(portion.bytes)} {shorten(name, _PLACE)}"
+            for portion, name in named(curve.portions, report.place)
+        ]
         lines.append("    " + shorten("made of " + " · ".join(made_of), _WIDTH - 4))
     if len(report.curves) > _CORES:
         lines.append(f"… HBM of {plural(len(report.curves) - _CORES, 'more core')}, see .memory")
@@ -42,8 +43,8 @@ def memory_section(report: Report) -> str:
         words = f"<b>{escape(peak)}</b>" + "".join(f", {escape(text)}" for text in more)
         made_of = " · ".join(
             f'<span class="nrn-bit">{escape(binary_size(portion.bytes))} '
-            f"{_code(escape(name)) if portion.where else escape(name)}</span>"
-            for portion, name in portions_named(report, curve.portions, _PLACE_HTML)
+            f"{_code(escape(shorten(name, _PLACE_HTML))) if portion.where else escape(name)}</span>"
+            for portion, name in named(curve.portions, report.place)
         )
         blocks.append(
             f'<div class="nrn-hbm"><div>HBM {words}{_missing(report)}</div>{_drawing(report, curve)}'
@@ -62,26 +63,6 @@ def peak_words(curve: Curve) -> list[str]:
         f"neuron:{curve.core} peak {binary_size(curve.peak)}{limit} at {duration(curve.peak_ns)}",
         f"{binary_size(curve.used)} at the end",
     ]
-
-
-def portions_named(report: Report, portions: tuple[Portion, ...], width: int = _PLACE) -> list[tuple[Portion, str]]:
-    """The large ones with the line's name, a file's or cell's once when lines of it follow each other; the last is the rest."""
-    total = sum(portion.bytes for portion in portions)
-    shown = [portion for portion in portions[:_PORTIONS] if portion.bytes >= _LEAST * total]
-    named, file = [], None
-    for portion in shown:
-        if portion.where is None:
-            name = "from before" if portion.before else "by no line of yours"
-        elif portion.where.file == file:
-            name = f"line {portion.where.line}"
-        else:
-            name = report.place(portion.where)
-        file = portion.where.file if portion.where else file
-        named.append((portion, shorten(name, width)))
-    rest = sum(portion.bytes for portion in portions[len(shown) :])
-    if rest >= _LEAST * total and len(shown) < len(portions):
-        named.append((Portion(rest, None), f"by {count(len(portions) - len(shown))} more"))
-    return named
 
 
 def _code(text: str) -> str:

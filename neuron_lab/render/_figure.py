@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from neuron_lab.render import _words
-from neuron_lab.render._curve import peak_words, portions_named
-from neuron_lab.render._format import binary_size, duration
+from neuron_lab.render._curve import peak_words
+from neuron_lab.render._format import duration
 from neuron_lab.render._style import PART_COLORS
-from neuron_lab.report import Curve, Report
+from neuron_lab.report import Curve, Report, binary_size, named
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,7 +62,7 @@ def _memory(axes: Axes, report: Report, curve: Curve) -> None:
             times, [*values, values[-1]], step="post", alpha=opacity, color=PART_COLORS["device"], linewidth=0
         )
     axes.plot([curve.peak_ns / 1e6], [curve.peak], "o", color=PART_COLORS["compile"])
-    made_of = [f"{binary_size(portion.bytes)} {name}" for portion, name in portions_named(report, curve.portions)]
+    made_of = [f"{binary_size(portion.bytes)} {name}" for portion, name in named(curve.portions, report.place)]
     axes.set_title(f"HBM {', '.join(peak_words(curve))}\n{' · '.join(made_of)}", loc="left", fontsize="small")
     axes.yaxis.set_major_locator(MultipleLocator(1 << max(0, curve.peak.bit_length() - 2)))
     axes.yaxis.set_major_formatter(lambda value, _: binary_size(int(value)))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from neuron_lab.render._format import binary_size, count, duration, plural, shorten, size
-from neuron_lab.report import GutterLine, LineRow
+from neuron_lab.render._format import count, duration, plural, shorten, size
+from neuron_lab.report import GutterLine, LineRow, binary_size
 
 _WIDTH = 100
 _SOURCE = 28  # columns the source keeps, if it is that long

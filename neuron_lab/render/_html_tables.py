@@ -8,8 +8,8 @@ from html import escape
 
 from neuron_lab.render import _words
 from neuron_lab.render._columns import Row, name_of, narrowed
-from neuron_lab.render._format import DASH, binary_size, count, duration, plural, share, shorten, size
-from neuron_lab.report import GutterLine, LineRow, NeffRow, OpRow
+from neuron_lab.render._format import DASH, count, duration, plural, share, shorten, size
+from neuron_lab.report import GutterLine, LineRow, NeffRow, OpRow, binary_size
 
 NAME_LENGTH = 120
 _CODE_LENGTH = 200

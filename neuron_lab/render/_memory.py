@@ -8,8 +8,9 @@ from html import escape
 
 from neuron_lab.device import CoreMemory
 from neuron_lab.recording import Holding
-from neuron_lab.render._format import binary_size, shorten
+from neuron_lab.render._format import shorten
 from neuron_lab.render._style import STYLE
+from neuron_lab.report import binary_size
 
 _WIDTH = 100
 _ROWS = 20

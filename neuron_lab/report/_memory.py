@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from neuron_lab.recording import Held, Recording, Where
+
+_NAMED = 4
+_LEAST = 0.01  # of the whole, that is worth a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +101,23 @@ def portions(used: int, held: Sequence[Held]) -> tuple[Portion, ...]:
     if before > 0:
         found.append(Portion(before, None, before=True))
     return tuple(sorted(found, key=lambda portion: -portion.bytes))
+
+
+def named(portions: Sequence[Portion], place: Callable[[Where | None], str]) -> list[tuple[Portion, str]]:
+    """The large ones with the line's name, a file's or cell's once when lines of it follow each other; the last is the rest."""
+    total = sum(portion.bytes for portion in portions)
+    shown = [portion for portion in portions[:_NAMED] if portion.bytes >= _LEAST * total]
+    found, file = [], None
+    for portion in shown:
+        if portion.where is None:
+            name = "from before" if portion.before else "by no line of yours"
+        elif portion.where.file == file:
+            name = f"line {portion.where.line}"
+        else:
+            name = place(portion.where)
+        file = portion.where.file if portion.where else file
+        found.append((portion, name))
+    rest = sum(portion.bytes for portion in portions[len(shown) :])
+    if rest >= _LEAST * total and len(shown) < len(portions):
+        found.append((Portion(rest, None), f"by {len(portions) - len(shown)} more"))
+    return found

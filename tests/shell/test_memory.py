@@ -81,7 +81,7 @@ def test_out_is_named_and_freed_and_variables_stay(ip: Any) -> None:
 
 def test_users_own_underscore_stays(ip: Any) -> None:
     run(ip, "_ = torch.ones(7, device='neuron')\n_9 = torch.ones(8, device='neuron')")
-    run(ip, "%neuron memory --free;")
+    assert run(ip, "%neuron memory --free").success
     assert ip.user_ns["_"].shape == (7,)
     assert ip.user_ns["_9"].shape == (8,)
 

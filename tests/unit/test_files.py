@@ -25,6 +25,7 @@ from neuron_lab.recording import (
     Environment,
     Fallback,
     Held,
+    Kept,
     LinePeak,
     MemoryChange,
     MemoryLog,
@@ -91,6 +92,7 @@ recordings = st.builds(
     reads_clock=st.booleans(),
     wide=many(WideTotal, text, st.booleans(), st.booleans(), some_count, some_count, place),
     memory_log=memory_logs,
+    kept=many(Kept, text, some_count, whole),
     unix_ns=whole,
 )
 
