@@ -283,3 +283,5 @@ assert products.findings[0].where.endswith("line 3")
 # - A result whose size depends on the data makes the program wait, fallback or not.
 # - 64→32 is a mark, `!` and NRN021 are a warning: small ids are fine, a hash and float64 are not.
 # - Cast once, early, on the side where the data is.
+#
+# Next: `05_memory_by_name_peaks_leaks_oom`.

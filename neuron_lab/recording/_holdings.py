@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import types
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -58,18 +59,52 @@ class Root:
 
 def holdings(roots: list[Root]) -> tuple[Holding, ...]:
     """Every block of HBM that a Python tensor uses, the largest first; views of one block are one holding."""
+    names = _Names.of_roots(roots)
+    found = [_holding(tensors, place[0], names) for place, tensors in _blocks().items()]
+    return tuple(sorted(found, key=lambda item: (-item.bytes, item.names)))
+
+
+def kept(roots: list[Root]) -> tuple[Kept, ...]:
+    """What only roots with `history` keep alive, also for a backward that nobody will ask for; the largest first."""
+    names, blocks = _Names.of_roots(roots), _blocks()
+    history: dict[Any, str] = {}
+    users: set[Any] = set()
+    for tensor in (tensor for tensors in blocks.values() for tensor in tensors if tensor.grad_fn is not None):
+        if names.users(tensor):
+            users.update(_graph(tensor))
+        elif known := names.of(tensor):
+            history |= dict.fromkeys(_graph(tensor), known[0][0])
+    history = {node: name for node, name in history.items() if node not in users}
+    sizes: Counter[tuple[str, int]] = Counter()
+    for (core, _), tensors in blocks.items():
+        item = _holding(tensors, core, names)
+        owners = [history[tensor.grad_fn] for tensor in tensors if tensor.grad_fn in history]
+        if item.history or (owners and not item.names):
+            sizes[item.names[0] if item.names else owners[0], core] += item.bytes
+    return tuple(Kept(name, core, nbytes) for (name, core), nbytes in sizes.most_common(_KEPT))
+
+
+def _graph(tensor: Any) -> set[Any]:
+    """Every node that the backward of a tensor would run through."""
+    found, left = set(), [tensor.grad_fn]
+    while left:
+        node = left.pop()
+        if node is not None and node not in found:
+            found.add(node)
+            left += [following for following, _ in node.next_functions]
+    return found
+
+
+def _blocks() -> dict[tuple[int, int], list[Any]]:
+    """The tensors of each block of HBM, by core and address."""
     import torch
 
-    names = _Names()
-    for root in sorted(roots, key=lambda root: root.history):
-        names.start(root)
     blocks: dict[tuple[int, int], list[torch.Tensor]] = {}
     for item in gc.get_objects():
         # type() rather than isinstance(): a lazy proxy must not wake up because it was looked at.
         if issubclass(type(item), torch.Tensor) and (place := _block(item)) is not None:
             blocks.setdefault(place, []).append(item)
-    found = [_holding(tensors, place[0], names) for place, tensors in blocks.items()]
-    return tuple(sorted(found, key=lambda item: (-item.bytes, item.names)))
+    return blocks
 
 
 def _block(tensor: Any) -> tuple[int, int] | None:
@@ -100,12 +135,6 @@ def _holding(tensors: list[Any], core: int, names: _Names) -> Holding:
     )
 
 
-def kept(roots: list[Root]) -> tuple[Kept, ...]:
-    """The largest of what only roots with `history` keep alive."""
-    found = [item for item in holdings(roots) if item.history]
-    return tuple(Kept(item.names[0], item.core, item.bytes) for item in found[:_KEPT])
-
-
 class _Names:
     """Names of tensors, found by walking from the roots; the first root that reaches an object names it."""
 
@@ -115,6 +144,15 @@ class _Names:
         self._seen: dict[int, Any] = {}
         self._history = False
 
+    @staticmethod
+    def of_roots(roots: list[Root]) -> _Names:
+        """Names from the user's roots first."""
+        names = _Names()
+        for root in sorted(roots, key=lambda root: root.history):
+            names._history = root.history
+            names._walk(root.value, root.name, _DEPTH)
+        return names
+
     def of(self, tensor: Any) -> list[tuple[str, str]]:
         """(name, kind) of a tensor."""
         return self._names.get(id(tensor), [])
@@ -123,12 +161,8 @@ class _Names:
         """Whether a name is the user's."""
         return id(tensor) in self._users
 
-    def start(self, root: Root) -> None:
-        """Name every tensor that a root leads to."""
-        self._history = root.history
-        self._walk(root.value, root.name, _DEPTH)
-
     def _walk(self, value: Any, name: str, depth: int) -> None:
+        """Name every tensor that `value` leads to."""
         import torch
 
         kind = type(value)

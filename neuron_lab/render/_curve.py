@@ -59,8 +59,9 @@ def memory_section(report: Report) -> str:
 def peak_words(curve: Curve) -> list[str]:
     """ "neuron:0 peak 41.2 MiB of 24 GiB at 310 ms", "3 MiB at the end"."""
     limit = f" of {binary_size(curve.limit)}" if curve.limit else ""
+    when = f"at {duration(curve.peak_ns)}" if curve.peak_ns else "at the start"
     return [
-        f"neuron:{curve.core} peak {binary_size(curve.peak)}{limit} at {duration(curve.peak_ns)}",
+        f"neuron:{curve.core} peak {binary_size(curve.peak)}{limit} {when}",
         f"{binary_size(curve.used)} at the end",
     ]
 

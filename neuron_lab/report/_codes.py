@@ -140,8 +140,8 @@ _ALL = (
         "NRN053",
         "Kept alive by the notebook",
         "A cell's last expression stays in Out, under three more names, until the kernel ends; after an error the last traceback "
-        "keeps the variables of the functions that failed. No variable of yours leads to them, and each run adds to it. It is told "
-        "from a hundredth of a core's HBM on.",
+        "keeps the variables of the functions that failed. A result that can go backward keeps its activations as well. No variable "
+        "of yours leads there, and each run adds to it. It is told from a hundredth of a core's HBM on.",
         "model(batch)          # the last line of a cell",
         (
             "model(batch);          # a semicolon: nothing is displayed and nothing is kept",

@@ -36,7 +36,7 @@ def out_of_memory(facts: Facts) -> Iterator[Finding]:
         again = f" (the last of {len(ooms)} times)" if len(ooms) > 1 else ""
         message = (
             f"{binary_size(last.asked)} more did not fit{again}: neuron:{last.core} had {binary_size(last.used)} of "
-            f"{binary_size(last.limit)} in use, {' · '.join(made_of)}"
+            f"{binary_size(last.limit)} in use: {' · '.join(made_of)}"
         )
         kept = _worth_telling([item for item in facts.recording.kept if item.core == last.core], last.limit)
         fix = f"%neuron memory --free gives back {_kept(kept)}; or {_SMALLER}" if kept else _SMALLER
@@ -57,7 +57,7 @@ def kept_by_history(facts: Facts) -> Iterator[Finding]:
             and (item.name.startswith(own) or (recording.error and item.name.startswith("last traceback")))
         ]
         if kept := _worth_telling(of_cell, core.limit):
-            fix = "%neuron memory --free lets go of it; a name of your own can be deleted, and `;` at the end keeps no Out"
+            fix = "end the line with `;` or give it a name; %neuron memory --free lets go of what is there"
             yield Finding("NRN053", recording.label, f"no variable of yours leads to {_kept(kept)} alive", 0, fix)
 
 

@@ -59,6 +59,16 @@ def test_value_that_only_out_keeps(ip: Any) -> None:
     assert "%neuron memory --free" in finding.fix
 
 
+def test_value_whose_graph_keeps_activations(ip: Any) -> None:
+    run(ip, "net = torch.nn.Sequential(*[torch.nn.Linear(64, 64), torch.nn.ReLU()] * 4).to('neuron')")
+    run(ip, "x = torch.ones(4096, 64).to('neuron')")
+    (finding,) = findings(ip, "net(x).sum()")
+    # Of four results of a ReLU the last is PyTorch's alone: Python cannot see it.
+    assert f"3 MiB that Out[{ip.execution_count - 1}] keeps alive" in finding.message
+    run(ip, "%neuron memory --free")
+    assert findings(ip, "loss = net(x).sum()\nloss * 1") == []  # the user's loss keeps the same
+
+
 @pytest.mark.parametrize(
     "cell",
     [

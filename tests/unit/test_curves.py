@@ -229,3 +229,4 @@ def test_core_that_only_gave_back_peaks_at_the_start() -> None:
     assert curve == Curve(
         0, 24 << 30, 2 * MIB, 0, MIB, (Portion(2 * MIB, None, before=True),), ((0, 2 * MIB), (20 * MS, MIB)), 200 * MS
     )
+    assert "neuron:0 peak 2 MiB of 24 GiB at the start, 1 MiB at the end" in report_text(logged(log), View())
