@@ -123,10 +123,14 @@ print(f"{climbed / MIB:.1f} MiB more than at the start")
 assert climbed > 2 * MIB
 
 # %% [markdown]
-# `%neuron memory` shows it as activations without a name: no variable leads to them, only the graph of a loss in the list.
+# `%neuron memory` says why: no variable holds these activations, only the graph of a loss in the list.
 
 # %%
 # %neuron memory
+
+# %%
+names = neuron_lab.memory().frame.name
+assert names.str.startswith("graph of losses[").sum() == 4
 
 # %%
 # %%neuron profile -o mended

@@ -15,6 +15,7 @@ _ITEMS = 2000
 # Of a core's HBM, what the notebook's own history has to keep alive before it is worth a word.
 WORTH_TELLING = 0.01
 _KEPT = 16
+_GRAPH = "graph of "
 _KINDS = ("parameters", "gradients", "optimizer state", "activations", "other")
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), type, types.ModuleType, types.BuiltinFunctionType)
 
@@ -23,6 +24,7 @@ _PLAIN = (str, bytes, int, float, complex, bool, type(None), type, types.ModuleT
 class Holding:
     """One block of HBM in use. `names` are the ways to it, the user's own first; empty when only a temporary or PyTorch holds it.
 
+    "graph of loss": kept for the backward of `loss`.
     `kind` is "parameters", "gradients", "optimizer state", "activations" (a result of autograd) or "other". `history`: an activation
     or other tensor that only the notebook's own history leads to.
     """
@@ -59,40 +61,19 @@ class Root:
 
 def holdings(roots: list[Root]) -> tuple[Holding, ...]:
     """Every block of HBM that a Python tensor uses, the largest first; views of one block are one holding."""
-    names = _Names.of_roots(roots)
-    found = [_holding(tensors, place[0], names) for place, tensors in _blocks().items()]
+    blocks = _blocks()
+    names = _Names(roots, [tensor for tensors in blocks.values() for tensor in tensors])
+    found = [_holding(tensors, place[0], names) for place, tensors in blocks.items()]
     return tuple(sorted(found, key=lambda item: (-item.bytes, item.names)))
 
 
 def kept(roots: list[Root]) -> tuple[Kept, ...]:
     """What only roots with `history` keep alive, also for a backward that nobody will ask for; the largest first."""
-    names, blocks = _Names.of_roots(roots), _blocks()
-    history: dict[Any, str] = {}
-    users: set[Any] = set()
-    for tensor in (tensor for tensors in blocks.values() for tensor in tensors if tensor.grad_fn is not None):
-        if names.users(tensor):
-            users.update(_graph(tensor))
-        elif known := names.of(tensor):
-            history |= dict.fromkeys(_graph(tensor), known[0][0])
-    history = {node: name for node, name in history.items() if node not in users}
     sizes: Counter[tuple[str, int]] = Counter()
-    for (core, _), tensors in blocks.items():
-        item = _holding(tensors, core, names)
-        owners = [history[tensor.grad_fn] for tensor in tensors if tensor.grad_fn in history]
-        if item.history or (owners and not item.names):
-            sizes[item.names[0] if item.names else owners[0], core] += item.bytes
+    for item in holdings(roots):
+        if item.history:
+            sizes[item.names[0].removeprefix(_GRAPH), item.core] += item.bytes
     return tuple(Kept(name, core, nbytes) for (name, core), nbytes in sizes.most_common(_KEPT))
-
-
-def _graph(tensor: Any) -> set[Any]:
-    """Every node that the backward of a tensor would run through."""
-    found, left = set(), [tensor.grad_fn]
-    while left:
-        node = left.pop()
-        if node is not None and node not in found:
-            found.add(node)
-            left += [following for following, _ in node.next_functions]
-    return found
 
 
 def _blocks() -> dict[tuple[int, int], list[Any]]:
@@ -138,20 +119,32 @@ def _holding(tensors: list[Any], core: int, names: _Names) -> Holding:
 class _Names:
     """Names of tensors, found by walking from the roots; the first root that reaches an object names it."""
 
-    def __init__(self) -> None:
+    def __init__(self, roots: list[Root], tensors: list[Any]) -> None:
         self._names: dict[int, list[tuple[str, str]]] = {}
         self._users: set[int] = set()
         self._seen: dict[int, Any] = {}
         self._history = False
-
-    @staticmethod
-    def of_roots(roots: list[Root]) -> _Names:
-        """Names from the user's roots first."""
-        names = _Names()
         for root in sorted(roots, key=lambda root: root.history):
-            names._history = root.history
-            names._walk(root.value, root.name, _DEPTH)
-        return names
+            self._history = root.history
+            self._walk(root.value, root.name, _DEPTH)
+        self._name_graphs(tensors)
+
+    def _name_graphs(self, tensors: list[Any]) -> None:
+        """A tensor without a name is kept for the backward of one that has a name, if it is a result on the way there."""
+        nodes: dict[Any, tuple[str, bool]] = {}
+        named = [tensor for tensor in tensors if tensor.grad_fn is not None and self.of(tensor)]
+        for tensor in sorted(named, key=self.users, reverse=True):
+            owner, left = (self.of(tensor)[0][0], self.users(tensor)), [tensor.grad_fn]
+            while left:
+                node = left.pop()
+                if node is not None and node not in nodes:  # what follows a known node is known
+                    nodes[node] = owner
+                    left += [following for following, _ in node.next_functions]
+        for tensor in tensors:
+            if not self.of(tensor) and tensor.grad_fn in nodes:
+                name, users = nodes[tensor.grad_fn]
+                self._history = not users
+                self._note(tensor, f"{_GRAPH}{name}", "")
 
     def of(self, tensor: Any) -> list[tuple[str, str]]:
         """(name, kind) of a tensor."""

@@ -40,14 +40,14 @@ def memory_section(report: Report) -> str:
     blocks = []
     for curve in report.curves[:_CORES_HTML]:
         peak, *more = peak_words(curve)
-        words = f"<b>{escape(peak)}</b>" + "".join(f", {escape(text)}" for text in more)
+        words = f"{_key('compile')}<b>{escape(peak)}</b>" + "".join(f", {escape(text)}" for text in more)
         made_of = " · ".join(
             f'<span class="nrn-bit">{escape(binary_size(portion.bytes))} '
             f"{_code(escape(shorten(name, _PLACE_HTML))) if portion.where else escape(name)}</span>"
             for portion, name in named(curve.portions, report.place)
         )
         blocks.append(
-            f'<div class="nrn-hbm"><div>HBM {words}{_missing(report)}</div>{_drawing(report, curve)}'
+            f'<div class="nrn-hbm"><div>HBM {words}{_refused(report, curve)}{_missing(report)}</div>{_drawing(report, curve)}'
             f'<div class="nrn-soft">at the peak: {made_of}</div></div>'
         )
     if len(report.curves) > _CORES_HTML:
@@ -68,6 +68,19 @@ def peak_words(curve: Curve) -> list[str]:
 
 def _code(text: str) -> str:
     return f'<span class="nrn-code">{text}</span>'
+
+
+def _key(color: str) -> str:
+    """What a line in the drawing means stands beside its colour."""
+    return f'<span class="nrn-key" style="background:{PART_COLORS[color]}"></span>'
+
+
+def _refused(report: Report, curve: Curve) -> str:
+    ooms = [oom for oom in report.recording.memory_log.ooms if oom.core == curve.core]
+    if not ooms:
+        return ""
+    when = duration(max(0, ooms[-1].at_ns - report.recording.start_ns))
+    return f" \N{EN SPACE}{_key('fallback')}no room for {escape(binary_size(ooms[-1].asked))} more at {escape(when)}"
 
 
 def _missing(report: Report) -> str:

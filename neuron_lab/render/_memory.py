@@ -43,7 +43,7 @@ def memory_html(cores: Sequence[CoreMemory], holdings: Sequence[Holding], freed:
         hint = escape(shorten(", ".join(item.names), 200))
         name = escape(shorten(_name(item), 120))
         rows.append(
-            f'<tr><th class="nrn-name" scope="row" title="{hint}">{name}</th><td>{size}</td>'
+            f'<tr><th class="nrn-name nrn-long" scope="row" title="{hint}">{name}</th><td>{size}</td>'
             f'<td class="nrn-left">{kind}</td><td class="nrn-left">{escape(shape)}</td></tr>'
         )
     titles = '<th class="nrn-name" scope="col">held by</th><th scope="col">HBM</th><th class="nrn-left" scope="col">kind</th>'

@@ -35,8 +35,8 @@ def out_of_memory(facts: Facts) -> Iterator[Finding]:
         ]
         again = f" (the last of {len(ooms)} times)" if len(ooms) > 1 else ""
         message = (
-            f"{binary_size(last.asked)} more did not fit{again}: neuron:{last.core} had {binary_size(last.used)} of "
-            f"{binary_size(last.limit)} in use: {' · '.join(made_of)}"
+            f"no room for {binary_size(last.asked)} more{again}: neuron:{last.core} had {binary_size(last.used)} of "
+            f"{binary_size(last.limit)} in use, made of {' · '.join(made_of)}"
         )
         kept = _worth_telling([item for item in facts.recording.kept if item.core == last.core], last.limit)
         fix = f"%neuron memory --free gives back {_kept(kept)}; or {_SMALLER}" if kept else _SMALLER

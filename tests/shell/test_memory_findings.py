@@ -114,7 +114,7 @@ def test_what_did_not_fit_is_told_with_what_was_held(ip: Any) -> None:
     number = ip.execution_count
     (finding,) = findings(ip, "mib(7)\nfirst = mib(20)\nsecond = mib(16)\nthird = mib(32)")
     assert (finding.code, finding.where) == ("NRN052", f"In[{number}] line 5")
-    assert finding.message.startswith("32 MiB more did not fit: neuron:0 had ")
+    assert finding.message.startswith("no room for 32 MiB more: neuron:0 had ")
     assert f"20 MiB In[{number}] line 3 · 16 MiB line 4 · " in finding.message
     assert finding.message.endswith("from before")
     assert finding.fix.startswith("a smaller batch")
@@ -141,7 +141,7 @@ def test_first_of_all_and_also_when_the_program_goes_on(ip: Any) -> None:
     cell = "for n in (99, 98, 8):\n    try:\n        x = mib(n)\n    except torch.OutOfMemoryError:\n        pass"
     found = findings(ip, cell)
     assert [finding.code for finding in found] == ["NRN052"]
-    assert found[0].message.startswith("98 MiB more did not fit (the last of 2 times)")
+    assert found[0].message.startswith("no room for 98 MiB more (the last of 2 times)")
     assert not neuron_lab.last().summary.partial
     assert neuron_lab.last().findings[0].code == "NRN052"
 
