@@ -8,10 +8,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from neuron_lab.recording import Root, frames_of, traceback_roots
+from neuron_lab.recording import Kept, Root, frames_of, kept, traceback_roots
 
 # Names IPython makes; every other name is the user's.
 _IPYTHONS = re.compile(r"_{1,3}|_i{1,3}|_i?\d+|_oh|_dh|_ih|In|Out|get_ipython|exit|quit|open")
+_SHOWN = ("_", "__", "___")
 _LAST = ("last_exc", "last_value", "last_traceback", "last_type")
 
 
@@ -27,14 +28,20 @@ def roots() -> list[Root]:
     found = [Root(name, value) for name, value in list(namespace.items()) if _is_users(name, namespace, running)]
     if running is not None:
         outputs = namespace.get("_oh", {})
-        found += [Root(f"Out[{number}]", value) for number, value in list(outputs.items())]
-        found += [Root(name, namespace.get(name)) for name in ("_", "__", "___")]
-        found += [
-            Root(name, value)
+        found += [Root(f"Out[{number}]", value, history=True) for number, value in list(outputs.items())]
+        shown = [(name, namespace.get(name)) for name in _SHOWN]
+        numbered = [
+            (name, value)
             for name, value in [*namespace.items(), *running.user_ns_hidden.items()]
             if re.fullmatch(r"_\d+", name)
         ]
+        found += [Root(name, value, _is_ipythons(name, value, running)) for name, value in [*shown, *numbered]]
     return [*found, *_traceback(running)]
+
+
+def kept_by_history(error: BaseException | None) -> tuple[Kept, ...]:
+    """What only the notebook keeps alive at the end of a cell: Out, `_`, and the traceback of `error`, or of the last one."""
+    return kept([*roots(), *frames_of(error)])
 
 
 def free() -> None:
@@ -42,21 +49,15 @@ def free() -> None:
     running = shell()
     if running is not None:
         hook, namespace = running.displayhook, running.user_ns
-        outputs = dict(namespace.get("_oh", {}))
-        shown = {name: getattr(hook, name, None) for name in ("_", "__", "___")}
         users = {
-            name: namespace[name] for name, value in shown.items() if name in namespace and namespace[name] is not value
-        }
-        users |= {
             name: value
             for name, value in namespace.items()
-            if re.fullmatch(r"_\d+", name) and outputs.get(int(name[1:])) is not value
+            if (name in _SHOWN or re.fullmatch(r"_\d+", name)) and not _is_ipythons(name, value, running)
         }
-        del outputs, shown
         if hook.do_full_cache:
             hook.flush()
         # IPython compares these with the user's to see who set them: both have to go.
-        running.user_ns_hidden.update({name: "" for name in ("_", "__", "___") if name in running.user_ns_hidden})
+        running.user_ns_hidden.update({name: "" for name in _SHOWN if name in running.user_ns_hidden})
         namespace.update(users)
         running.InteractiveTB.tb = None
         running.last_execution_result = None
@@ -71,6 +72,13 @@ def _is_users(name: str, namespace: dict[str, Any], running: Any) -> bool:
         return not name.startswith("__")
     hidden = running.user_ns_hidden
     return not _IPYTHONS.fullmatch(name) and not (name in hidden and hidden[name] is namespace[name])
+
+
+def _is_ipythons(name: str, value: Any, running: Any) -> bool:
+    """Whether `_` or `_5` holds what IPython put there."""
+    if name in _SHOWN:
+        return getattr(running.displayhook, name, None) is value
+    return running.user_ns.get("_oh", {}).get(int(name[1:])) is value
 
 
 def _traceback(running: Any) -> Iterator[Root]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
-from neuron_lab import device
+from neuron_lab import _notebook, device
 from neuron_lab._result import Profile
 from neuron_lab.errors import DeviceProblem
 from neuron_lab.recording import Recorder, Surroundings, environment
@@ -61,9 +61,11 @@ class Session:
         """End the span now; calling it again changes nothing."""
         self._recorder.stop()
 
-    def finish(self, error: BaseException | None = None) -> Profile:
-        """Make the result readable and keep it for `last()`."""
-        self.profile.finish(self._recorder.finish(None if error is None else type(error).__name__))
+    def finish(self, error: BaseException | None = None, *, of_cell: bool = False) -> Profile:
+        """Make the result readable and keep it for `last()`. `of_cell`: a whole cell has run, no function of the user's still does."""
+        name = None if error is None else type(error).__name__
+        look = functools.partial(_notebook.kept_by_history, error) if of_cell else None
+        self.profile.finish(self._recorder.finish(name, look))
         return self.profile
 
 

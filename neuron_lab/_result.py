@@ -72,7 +72,7 @@ class Profile:
 
     @property
     def lines(self) -> pd.DataFrame:
-        """One row a line of your source that did something: what it compiled and loaded, device ms, fallbacks, copies, bytes."""
+        """One row a line of your source that did something: what it compiled and loaded, device ms, fallbacks, copies, bytes, peak HBM."""
         return self.report.lines
 
     @property
@@ -99,6 +99,14 @@ class Profile:
     def copies(self) -> pd.DataFrame:
         """One row a direction: h2d, d2h, d2d."""
         return self.report.copies
+
+    @property
+    def memory(self) -> pd.DataFrame:
+        """HBM over time: one row a change, `at_s` from the start, `change` and `used` in bytes, and the line that took it.
+
+        When there were too many, the newest are kept; the report's peaks are exact all the same.
+        """
+        return self.report.memory
 
     @property
     def summary(self) -> Summary:
@@ -157,13 +165,13 @@ class Profile:
 
     def to_csv(self, directory: str | os.PathLike[str]) -> None:
         """Write one CSV file a table into `directory`, made when it is not there: summary, ops, neffs, lines, compiles, recompiles,
-        fallbacks, copies, findings. Raises FileProblem."""
+        fallbacks, copies, memory, findings. Raises FileProblem."""
         folder = _files.directory(directory)
         for name, text in render.csv_tables(self.report).items():
             _files.write(folder / f"{name}.csv", text)
 
     def figure(self) -> Figure:
-        """The split and the HBM of each core as a matplotlib figure."""
+        """The split, and HBM over time of each core that used some, as a matplotlib figure."""
         return render.report_figure(self.report)
 
     def __repr__(self) -> str:

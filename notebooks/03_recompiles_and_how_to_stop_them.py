@@ -220,3 +220,5 @@ for k in range(1, 6):
 # - A recompile is a new *signature*: shape, dtype, layout or a static argument.
 # - `%neuron recompiles` names the one thing that differs; `%neuron explain NRN012` and `NRN013` tell more.
 # - `--fail-over neffs=0` on a warm cell keeps it that way.
+#
+# Next: `04_fallbacks_dtypes_and_narrowing`.

@@ -70,7 +70,7 @@ class CellProfiler:
         if cell is None or cell.session is None or cell.options is None or shell is None:
             return
         error = result.error_in_exec or result.error_before_exec
-        problem = profile.conclude(shell, cell.session.finish(error), cell.options)
+        problem = profile.conclude(shell, cell.session.finish(error, of_cell=True), cell.options)
         if problem is not None:
             # The front end reads the result after this callback: the cell fails, for this reason and no other.
             result.error_in_exec = problem

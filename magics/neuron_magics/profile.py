@@ -143,11 +143,11 @@ def run(text: str, parser: Parser, context: Context) -> Any:
         value = snippet.run()
     except BaseException as error:
         session.stop()
-        conclude(context.shell, session.finish(error), options)
+        conclude(context.shell, session.finish(error, of_cell=True), options)
         snippet.show_as_own(error)
         raise
     session.stop()
-    problem = conclude(context.shell, session.finish(), options)
+    problem = conclude(context.shell, session.finish(of_cell=True), options)
     if problem is not None:
         raise problem
     return value

@@ -21,7 +21,16 @@ from neuron_lab.recording._events import (
     WideTotal,
 )
 from neuron_lab.recording._format import LARGEST_BYTES, dumps, loads
-from neuron_lab.recording._holdings import Holding, Root, frames_of, holdings, traceback_roots
+from neuron_lab.recording._holdings import (
+    WORTH_TELLING,
+    Holding,
+    Kept,
+    Root,
+    frames_of,
+    holdings,
+    kept,
+    traceback_roots,
+)
 from neuron_lab.recording._recorder import Recorder
 from neuron_lab.recording._recording import CorePeak, Recording
 from neuron_lab.recording._sources import Source
@@ -29,6 +38,7 @@ from neuron_lab.recording._surroundings import Surroundings
 
 __all__ = [
     "LARGEST_BYTES",
+    "WORTH_TELLING",
     "Compile",
     "Copy",
     "CopyTotal",
@@ -37,6 +47,7 @@ __all__ = [
     "Fallback",
     "Held",
     "Holding",
+    "Kept",
     "LinePeak",
     "MemoryChange",
     "MemoryLog",
@@ -55,6 +66,7 @@ __all__ = [
     "environment",
     "frames_of",
     "holdings",
+    "kept",
     "loads",
     "traceback_roots",
     "uncollected",

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from neuron_lab.device import CoreMemory, FastHook, RawLog
 from neuron_lab.errors import UsageProblem
 from neuron_lab.recording._environment import Environment
+from neuron_lab.recording._holdings import WORTH_TELLING, Kept
 from neuron_lab.recording._recording import CorePeak, Recording, earlier_compiles, from_raw
 from neuron_lab.recording._sources import sources_of
 from neuron_lab.recording._surroundings import Surroundings
@@ -62,8 +63,11 @@ class Recorder:
         self._after = self._surroundings.memory()
         self._overhead_ns += self._clock() - self._end_ns
 
-    def finish(self, error: str | None = None) -> Recording:
-        """Stop if that is still to do, and hand back the Recording. `error` names the exception that cut the span short."""
+    def finish(self, error: str | None = None, kept: Callable[[], tuple[Kept, ...]] | None = None) -> Recording:
+        """Stop if that is still to do, and hand back the Recording. `error` names the exception that cut the span short.
+
+        `kept` finds what only the notebook's history keeps alive; it takes a while and is asked only when that may matter.
+        """
         self.stop()
         assert self._raw is not None and self._start_ns is not None and self._end_ns is not None
         recording = from_raw(
@@ -75,7 +79,14 @@ class Recorder:
             environment=self._environment,
             overhead_ns=self._overhead_ns,
         )
+        if kept is not None and (recording.memory_log.ooms or self._grew()):
+            recording = dataclasses.replace(recording, kept=kept())
         return self._with_surroundings(recording)
+
+    def _grew(self) -> bool:
+        """Whether more HBM is held than before, enough to matter."""
+        pairs = zip(self._before, self._after, strict=True)
+        return any(after.used - before.used >= WORTH_TELLING * after.limit for before, after in pairs)
 
     def _with_surroundings(self, recording: Recording) -> Recording:
         around = self._surroundings
@@ -83,6 +94,7 @@ class Recorder:
             *(total.where for total in recording.op_totals),
             *(total.where for total in recording.copy_totals),
             *(peak.where for peak in recording.memory_log.line_peaks),
+            *(oom.where for oom in recording.memory_log.ooms),
         ]
         return dataclasses.replace(
             recording,

@@ -26,6 +26,7 @@ from neuron_lab.recording._events import (
     Where,
     WideTotal,
 )
+from neuron_lab.recording._holdings import Kept
 from neuron_lab.recording._sources import Source
 
 _Record = TypeVar("_Record")
@@ -57,7 +58,8 @@ class Recording:
 
     `earlier` are compiles of this process before the span, of the ops in it; `sources` the user's lines that did something.
     `late_variables` came too late to change anything. `reads_clock`: the program in the span takes the time itself. `unix_ns` is
-    when the span began, 0 when that is not known.
+    when the span began, 0 when that is not known. `kept` is what only the notebook's history kept alive at the end of a cell; it is
+    looked up when HBM ran out or grew.
 
     Every field is saved to a file by its name and type: a new one needs a default, for files that were written before it.
     """
@@ -84,6 +86,7 @@ class Recording:
     reads_clock: bool = False
     wide: tuple[WideTotal, ...] = ()
     memory_log: MemoryLog = field(default_factory=MemoryLog)
+    kept: tuple[Kept, ...] = ()
     unix_ns: int = 0
 
     @property

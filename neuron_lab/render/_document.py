@@ -42,6 +42,7 @@ def csv_tables(report: Report) -> dict[str, str]:
         "recompiles": report.recompiles,
         "fallbacks": report.fallbacks,
         "copies": report.copies,
+        "memory": report.memory,
         "findings": report.findings.frame,
     }
     return {name: frame.to_csv(index=False, lineterminator="\n") for name, frame in frames.items()}

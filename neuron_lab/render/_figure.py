@@ -5,27 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from neuron_lab.render import _words
-from neuron_lab.render._format import binary_size, duration
+from neuron_lab.render._curve import peak_words
+from neuron_lab.render._format import duration
 from neuron_lab.render._style import PART_COLORS
-from neuron_lab.report import Report
+from neuron_lab.report import Curve, Report, binary_size, named
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_CORES = 4
+_COLUMNS = 1000
+
 
 def report_figure(report: Report) -> Figure:
-    """Two panels: where the wall time went, and HBM of each core that was used. Nothing of pyplot's state is touched."""
+    """The split, and below it HBM over time of each core that used some. Nothing of pyplot's state is touched."""
     from matplotlib.figure import Figure
 
-    cores = [core for core in report.recording.memory if core.peak]
-    heights = [1.0, 0.4 + 0.3 * len(cores)] if cores else [1.0]
-    figure = Figure(figsize=(9, 1.8 + sum(heights)), layout="constrained")
+    curves = report.curves[:_CORES]
+    heights = [1.0, *(1.2 for _ in curves)]
+    figure = Figure(figsize=(9, 1.8 + 1.2 * sum(heights[1:]) + 1), layout="constrained")
     axes = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     _split(axes[0], report)
     figure.legend(loc="outside lower left", ncols=4, frameon=False, fontsize="small")
-    if cores:
-        _memory(axes[1], report)
+    for panel, curve in zip(axes[1:], curves, strict=True):
+        _memory(panel, report, curve)
     return figure
 
 
@@ -45,14 +49,24 @@ def _split(axes: Axes, report: Report) -> None:
         axes.set_xlim(0, left)
 
 
-def _memory(axes: Axes, report: Report) -> None:
-    cores = [core for core in report.recording.memory if core.peak]
-    for place, core in enumerate(cores):
-        axes.barh(place, core.peak, color=PART_COLORS["rest"], height=0.6)
-        axes.barh(place, core.used, color=PART_COLORS["device"], height=0.6)
-        text = f" {binary_size(core.used)} held at the end, peak {binary_size(core.peak)} of {binary_size(core.limit)}"
-        axes.text(core.peak, place, text, va="center", fontsize="small")
-    axes.set_yticks(range(len(cores)), [f"neuron:{core.core}" for core in cores])
-    axes.xaxis.set_major_formatter(lambda value, _: binary_size(int(value)))
-    axes.set_xlabel("HBM")
-    axes.set_xlim(0, 2 * max(core.peak for core in cores))  # room for the words
+def _memory(axes: Axes, report: Report, curve: Curve) -> None:
+    """Steps, light up to the highest use in each slice of time and full up to the lowest; the peak is marked."""
+    from matplotlib.ticker import MultipleLocator
+
+    columns = curve.columns(_COLUMNS)
+    wall = curve.wall_ns / 1e6
+    times = [wall * index / _COLUMNS for index in range(_COLUMNS + 1)]
+    for level, opacity in ((1, 0.35), (0, 0.55)):
+        values = [column[level] for column in columns]
+        axes.fill_between(
+            times, [*values, values[-1]], step="post", alpha=opacity, color=PART_COLORS["device"], linewidth=0
+        )
+    axes.plot([curve.peak_ns / 1e6], [curve.peak], "o", color=PART_COLORS["compile"])
+    made_of = [f"{binary_size(portion.bytes)} {name}" for portion, name in named(curve.portions, report.place)]
+    axes.set_title(f"HBM {', '.join(peak_words(curve))}\n{' · '.join(made_of)}", loc="left", fontsize="small")
+    axes.yaxis.set_major_locator(MultipleLocator(1 << max(0, curve.peak.bit_length() - 2)))
+    axes.yaxis.set_major_formatter(lambda value, _: binary_size(int(value)))
+    axes.set_xlabel("ms")
+    axes.set_ylim(0, 1.1 * max(1, curve.peak))
+    if wall:
+        axes.set_xlim(0, wall)

@@ -33,7 +33,7 @@ def findings_html(report: Report) -> str:
     """Code, place and sentence on one line, cost and fix below."""
     blocks = [
         f'<div class="nrn-finding"><b>{item.code}</b> '
-        + (f'<span class="nrn-code">{escape(shorten(item.where, _PLACE))}</span> ' if item.where else "")
+        + (f'<span class="nrn-code">{escape(shorten(item.where, _PLACE))}</span>: ' if item.where else "")
         + f"{escape(shorten(item.message, _SENTENCE))}<br>"
         f'<span class="nrn-soft">{escape(shorten(_remedy(item, report), _SENTENCE))}</span></div>'
         for item in report.findings[:_SHOWN_HTML]

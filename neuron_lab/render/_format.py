@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from neuron_lab.report import three_digits
+
 DASH = "–"
 
 
@@ -25,7 +27,7 @@ def duration(ns: float) -> str:
         return "0"
     for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
         if ns >= factor * 0.9995:
-            return f"{_three_digits(ns / factor)} {unit}"
+            return f"{three_digits(ns / factor)} {unit}"
     return f"{ns:.0f} ns"
 
 
@@ -34,19 +36,9 @@ def size(count: int) -> str:
     value = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if value < 999.5:
-            return f"{count} B" if unit == "B" else f"{_three_digits(value)} {unit}"
+            return f"{count} B" if unit == "B" else f"{three_digits(value)} {unit}"
         value /= 1000
-    return f"{_three_digits(value)} TB"
-
-
-def binary_size(count: int) -> str:
-    """Binary bytes, as HBM is sold: "96 GiB", "41.2 MiB"."""
-    value = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1023.5:
-            return f"{_trimmed(value)} {unit}"
-        value /= 1024
-    return f"{_trimmed(value)} TiB"
+    return f"{three_digits(value)} TB"
 
 
 def count(number: int) -> str:
@@ -93,14 +85,3 @@ def wrapped(pieces: list[str], separator: str, width: int) -> list[str]:
         else:
             lines.append(piece)
     return lines
-
-
-def _three_digits(value: float) -> str:
-    if value >= 99.95:
-        return f"{value:.0f}"
-    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
-
-
-def _trimmed(value: float) -> str:
-    text = _three_digits(value)
-    return text.rstrip("0").rstrip(".") if "." in text else text

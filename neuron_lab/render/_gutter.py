@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from neuron_lab.render._format import count, duration, plural, shorten, size
-from neuron_lab.report import GutterLine, LineRow
+from neuron_lab.report import GutterLine, LineRow, binary_size
 
 _WIDTH = 100
 _SOURCE = 28  # columns the source keeps, if it is that long
@@ -32,8 +32,8 @@ def gutter_text(lines: list[GutterLine], left_out: list[LineRow]) -> list[str]:
     return text
 
 
-TITLES = ("compile", "load", "device", "CPU", "copies", "bytes")
-_RANK = (0, 3, 1, 2, 4, 5)
+TITLES = ("compile", "load", "device", "CPU", "copies", "bytes", "peak")
+_RANK = (0, 3, 1, 2, 4, 6, 5)
 
 
 def cells_of(row: LineRow) -> list[str]:
@@ -45,4 +45,5 @@ def cells_of(row: LineRow) -> list[str]:
         f"CPU {count(row.fallback_calls)}× {duration(row.fallback_ns)}" if row.fallback_calls else "",
         f"{count(row.copies)} {'copy' if row.copies == 1 else 'copies'} {size(row.copy_bytes)}" if row.copies else "",
         size(row.bytes) if row.bytes else "",
+        f"peak {binary_size(row.peak_bytes)}" if row.peak_bytes else "",
     ]

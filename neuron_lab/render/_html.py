@@ -6,6 +6,7 @@ from html import escape
 
 from neuron_lab.render import _words
 from neuron_lab.render._columns import rows_of
+from neuron_lab.render._curve import memory_section
 from neuron_lab.render._findings import findings_html
 from neuron_lab.render._format import count, duration, plural, share, shorten
 from neuron_lab.render._html_tables import NAME_LENGTH, gutter_html, table
@@ -23,7 +24,7 @@ def report_html(report: Report, view: View) -> str:
     if view.by != "line":
         title = "NEFF" if view.by == "neff" else view.by
         body.append(table(title, *rows_of(report, view), report.recording.wall_ns, view.sort))
-    body += [_lines(report, view), findings_html(report), _reasons(report)]
+    body += [_lines(report, view), memory_section(report), findings_html(report), _reasons(report)]
     footer = f'<div class="nrn-foot">{_pieces(_words.footer(report))}</div>'
     return f'<div class="nrn">{STYLE}{"".join(body)}{footer}</div>'
 

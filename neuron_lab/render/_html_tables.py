@@ -9,7 +9,7 @@ from html import escape
 from neuron_lab.render import _words
 from neuron_lab.render._columns import Row, name_of, narrowed
 from neuron_lab.render._format import DASH, count, duration, plural, share, shorten, size
-from neuron_lab.report import GutterLine, LineRow, NeffRow, OpRow
+from neuron_lab.report import GutterLine, LineRow, NeffRow, OpRow, binary_size
 
 NAME_LENGTH = 120
 _CODE_LENGTH = 200
@@ -125,6 +125,7 @@ _LINE_CELLS: tuple[tuple[str, Callable[[LineRow], str]], ...] = (
     ("CPU ms", lambda row: _milliseconds(row.fallback_ns)),
     ("copies", lambda row: _number(row.copies)),
     ("bytes", lambda row: size(row.bytes + row.copy_bytes) if row.bytes + row.copy_bytes else DASH),
+    ("peak HBM", lambda row: binary_size(row.peak_bytes) if row.peak_bytes else DASH),
     ("total ms", lambda row: _milliseconds(row.total_ns)),
 )
 

@@ -8,8 +8,9 @@ from html import escape
 
 from neuron_lab.device import CoreMemory
 from neuron_lab.recording import Holding
-from neuron_lab.render._format import binary_size, shorten
+from neuron_lab.render._format import shorten
 from neuron_lab.render._style import STYLE
+from neuron_lab.report import binary_size
 
 _WIDTH = 100
 _ROWS = 20
@@ -42,7 +43,7 @@ def memory_html(cores: Sequence[CoreMemory], holdings: Sequence[Holding], freed:
         hint = escape(shorten(", ".join(item.names), 200))
         name = escape(shorten(_name(item), 120))
         rows.append(
-            f'<tr><th class="nrn-name" scope="row" title="{hint}">{name}</th><td>{size}</td>'
+            f'<tr><th class="nrn-name nrn-long" scope="row" title="{hint}">{name}</th><td>{size}</td>'
             f'<td class="nrn-left">{kind}</td><td class="nrn-left">{escape(shape)}</td></tr>'
         )
     titles = '<th class="nrn-name" scope="col">held by</th><th scope="col">HBM</th><th class="nrn-left" scope="col">kind</th>'

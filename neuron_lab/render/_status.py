@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from neuron_lab.device import CoreMemory, Description, IgnoredVariable
-from neuron_lab.render._format import binary_size, count, plural, ranges, shorten, size, wrapped
+from neuron_lab.render._format import count, plural, ranges, shorten, size, wrapped
 from neuron_lab.render._style import STYLE
+from neuron_lab.report import binary_size
 
 _WIDTH = 100
 _VALUE_WIDTH = 86

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from neuron_lab.render import _words
 from neuron_lab.render._columns import COLUMNS, in_use, name_of, rows_of
+from neuron_lab.render._curve import memory_lines
 from neuron_lab.render._findings import findings_text
 from neuron_lab.render._format import count, duration, plural, printable, shorten, wrapped
 from neuron_lab.render._gutter import gutter_text
@@ -25,7 +26,7 @@ def report_text(report: Report, view: View) -> str:
     above = [[*_head(report), *_split(report)]]
     if view.by != "line":
         above.append(_table(report, view))
-    below = [findings_text(report), _reasons(report)]
+    below = [memory_lines(report), findings_text(report), _reasons(report)]
     footer = wrapped(_words.footer(report), " · ", WIDTH)
     taken = len(_joined([*above, *below])) + len(footer)
     lines = [*_joined([*above, _lines(report, view, LINES - taken - 1), *below]), *footer]

@@ -172,15 +172,14 @@ def _complete(span: _Span, pid: int, tid: int, base: int) -> dict[str, Any]:
 
 
 def _memory(report: Report, base: int) -> Iterator[dict[str, Any]]:
-    """HBM of each core that was used, at the end of the span."""
+    """HBM of each core that was used: after every change, and at the end of the span."""
     recording = report.recording
+    for change in recording.memory_log.changes:
+        yield _counted(change.core, change.at_ns - base, {"in use": change.used})
     for core in recording.memory:
         if core.peak:
-            yield {
-                "ph": "C",
-                "name": "HBM",
-                "pid": 1 + core.core,
-                "tid": 0,
-                "ts": (recording.end_ns - base) / 1000,
-                "args": {"in use": core.used, "peak": core.peak},
-            }
+            yield _counted(core.core, recording.end_ns - base, {"in use": core.used})
+
+
+def _counted(core: int, at_ns: int, values: dict[str, int]) -> dict[str, Any]:
+    return {"ph": "C", "name": "HBM", "pid": 1 + core, "tid": 0, "ts": max(0, at_ns) / 1000, "args": values}

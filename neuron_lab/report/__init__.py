@@ -7,10 +7,12 @@ from neuron_lab.report._codes import EXPLANATIONS, Explanation, explanation
 from neuron_lab.report._difference import Difference, OpChange, PartChange
 from neuron_lab.report._findings import Findings
 from neuron_lab.report._lines import GutterLine, LineRow, gutter
+from neuron_lab.report._memory import Curve, Portion, named
 from neuron_lab.report._recompiles import Change, Recompile, changed, fix_for
 from neuron_lab.report._report import Report
 from neuron_lab.report._rules import Finding
 from neuron_lab.report._session import SessionRow, session_frame, session_row, session_total
+from neuron_lab.report._sizes import binary_size, three_digits
 from neuron_lab.report._split import Part, Split
 from neuron_lab.report._summary import Summary
 from neuron_lab.report._tables import NeffRow, OpRow
@@ -22,6 +24,7 @@ __all__ = [
     "SORTS",
     "Budget",
     "Change",
+    "Curve",
     "Difference",
     "Explanation",
     "Finding",
@@ -33,17 +36,21 @@ __all__ = [
     "OpRow",
     "Part",
     "PartChange",
+    "Portion",
     "Recompile",
     "Report",
     "SessionRow",
     "Split",
     "Summary",
     "View",
+    "binary_size",
     "changed",
     "explanation",
     "fix_for",
     "gutter",
+    "named",
     "session_frame",
     "session_row",
     "session_total",
+    "three_digits",
 ]

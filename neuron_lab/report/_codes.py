@@ -123,6 +123,33 @@ _ALL = (
         ),
     ),
     Explanation(
+        "NRN052",
+        "Out of HBM",
+        "A line asked for more than the core had left. What was in use is divided by the lines that took it and still held it; "
+        "'from before' was there when the cell began. After the error the notebook keeps the failed functions' variables alive "
+        "through the last traceback: run again, and there is even less room.",
+        "loss = model(huge_batch).sum()",
+        (
+            "%neuron memory --free lets go of Out and the last traceback",
+            "a smaller batch with gradient accumulation, or bfloat16",
+            "torch.no_grad() for inference: no activations are kept; torch.utils.checkpoint for training",
+            "keep loss.item() or loss.detach(), not loss, in lists: a loss keeps its whole graph",
+        ),
+    ),
+    Explanation(
+        "NRN053",
+        "Kept alive by the notebook",
+        "A cell's last expression stays in Out, under three more names, until the kernel ends; after an error the last traceback "
+        "keeps the variables of the functions that failed. A result that can go backward keeps its activations as well. No variable "
+        "of yours leads there, and each run adds to it. It is told from a hundredth of a core's HBM on.",
+        "model(batch)          # the last line of a cell",
+        (
+            "model(batch);          # a semicolon: nothing is displayed and nothing is kept",
+            "y = model(batch), and del y when it is done",
+            "%neuron memory --free lets go of Out and the last traceback",
+        ),
+    ),
+    Explanation(
         "NRN061",
         "A variable that was set too late",
         "The runtime reads some environment variables once, when the device starts. Setting them afterwards changes nothing.",

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from neuron_lab.report._rules import Facts, Finding
 from neuron_lab.report._rules_compile import cold_timing, many_tiny_neffs, other_sizes, other_values
 from neuron_lab.report._rules_host import data_dependent, fallback_in_loop, host_copies, synchronisation
-from neuron_lab.report._rules_state import late_variables, narrowing, near_limit
+from neuron_lab.report._rules_memory import kept_by_history, near_limit, out_of_memory
+from neuron_lab.report._rules_state import late_variables, narrowing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 _RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     late_variables,
+    out_of_memory,
     near_limit,
+    kept_by_history,
     other_sizes,
     other_values,
     cold_timing,
@@ -35,7 +38,7 @@ FINDING_COLUMNS = ["code", "where", "message", "cost_s", "fix"]
 
 
 class Findings(tuple[Finding, ...]):
-    """Findings as records, the dearest first; `.frame` is the same as a DataFrame."""
+    """Findings as records, the dearest first, before them what did not fit; `.frame` is the same as a DataFrame."""
 
     __slots__ = ()
 
@@ -52,4 +55,4 @@ def findings(report: Report) -> Findings:
     """Apply every rule."""
     facts = Facts(report.recording, report.recompile_rows, report.split, report.place)
     found = [finding for rule in _RULES for finding in rule(facts)]
-    return Findings(sorted(found, key=lambda item: -item.cost_ns))
+    return Findings(sorted(found, key=lambda item: (item.code != "NRN052", -item.cost_ns)))

@@ -37,10 +37,11 @@ NEFF_COLUMNS = [
 COMPILE_COLUMNS = ["op", "neff", "source", "at_s", *_STAGES, "signature"]
 LINE_COLUMNS = [
     *("place", "line", "source", "function", "calls", "neffs", "neffs_compiled", "neffs_loaded", "compile_s", "load_s"),
-    *("device_ms", "fallback_calls", "fallback_ms", "copies", "copy_bytes", "bytes", "total_ms", "ops"),
+    *("device_ms", "fallback_calls", "fallback_ms", "copies", "copy_bytes", "bytes", "peak_bytes", "total_ms", "ops"),
 ]
 RECOMPILE_COLUMNS = ["op", "where", "changed", "cost_s", "source", "nearest", "met", "signature", "fix"]
 FALLBACK_COLUMNS = ["op", "reason", "calls", "ms"]
+MEMORY_COLUMNS = ["at_s", "core", "change", "used", "where"]
 COPY_COLUMNS = ["direction", "calls", "ms", "bytes"]
 OP_CHANGE_COLUMNS = [
     *("op", "calls_before", "calls_after", "neffs_compiled_before", "neffs_compiled_after"),
@@ -80,6 +81,16 @@ def fallbacks(recording: Recording) -> pd.DataFrame:
 def copies(totals: Iterable[CopyTotal]) -> pd.DataFrame:
     """One row a direction."""
     return _frame(COPY_COLUMNS, ([item.direction, item.calls, item.total_ns / 1e6, item.bytes] for item in totals))
+
+
+def memory(recording: Recording, place: Callable[[Where | None], str]) -> pd.DataFrame:
+    """One row a change of HBM, in time order; `change` and `used` are bytes, `at_s` counts from the start of the profile."""
+    changes = sorted(recording.memory_log.changes, key=lambda item: item.at_ns)
+    rows = (
+        [(item.at_ns - recording.start_ns) / 1e9, item.core, item.change, item.used, place(item.where)]
+        for item in changes
+    )
+    return _frame(MEMORY_COLUMNS, rows)
 
 
 def op_changes(rows: Iterable[OpChange], times: bool, medians: bool) -> pd.DataFrame:
@@ -178,7 +189,7 @@ def _line(row: LineRow) -> list[Any]:
     return [
         *(row.place, row.line, row.text, row.function, row.calls, row.neffs, row.neffs_compiled, row.neffs_loaded),
         *(row.compile_ns / 1e9, row.load_ns / 1e9, row.device_ns / 1e6, row.fallback_calls, row.fallback_ns / 1e6),
-        *(row.copies, row.copy_bytes, row.bytes, row.total_ns / 1e6, row.ops),
+        *(row.copies, row.copy_bytes, row.bytes, row.peak_bytes, row.total_ns / 1e6, row.ops),
     ]
 
 

@@ -14,6 +14,7 @@ class LineRow:
     """Everything one line did. `place` is "In[12]" or a file's name; `text` its source, "" when that is not to be had.
 
     `compile_ns` made `neffs_compiled` NEFFs, `load_ns` read `neffs_loaded` from disk. `ops` are the op calls' full names.
+    `peak_bytes`: the highest use of a core's HBM after the line took some, 0 when it took none.
     """
 
     file: str
@@ -35,6 +36,7 @@ class LineRow:
     copies: int
     copy_bytes: int
     bytes: int
+    peak_bytes: int
     total_ns: int
 
     @property
@@ -56,6 +58,7 @@ class _Sums:
     copies: int = 0
     copy_bytes: int = 0
     bytes: int = 0
+    peak_bytes: int = 0
     total_ns: int = 0
 
 
@@ -96,6 +99,11 @@ def line_rows(recording: Recording) -> tuple[LineRow, ...]:
             row.copies += copied.calls
             row.copy_bytes += copied.bytes
             row.total_ns += copied.total_ns
+    for peak in recording.memory_log.line_peaks:
+        if peak.where is not None:
+            key = peak.where.file, peak.where.line
+            functions.setdefault(key, peak.where)
+            sums[key].peak_bytes = max(sums[key].peak_bytes, peak.used)
     waited = compile_lines(recording)
     for item in recording.compiles:
         place = waited.get(item.neff)
@@ -133,6 +141,7 @@ def line_rows(recording: Recording) -> tuple[LineRow, ...]:
             copies=row.copies,
             copy_bytes=row.copy_bytes,
             bytes=row.bytes,
+            peak_bytes=row.peak_bytes,
             total_ns=row.total_ns,
         )
         for (file, line), row in sums.items()

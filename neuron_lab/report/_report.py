@@ -9,6 +9,7 @@ from neuron_lab.recording import Recording, Where
 from neuron_lab.report import _frames
 from neuron_lab.report._findings import Findings, findings
 from neuron_lab.report._lines import LineRow, compile_lines, line_rows
+from neuron_lab.report._memory import Curve, curves
 from neuron_lab.report._recompiles import Recompile, recompiles
 from neuron_lab.report._split import Split, split
 from neuron_lab.report._summary import Summary, summary
@@ -54,6 +55,11 @@ class Report:
         return line_rows(self.recording)
 
     @cached_property
+    def curves(self) -> tuple[Curve, ...]:
+        """HBM over time, one record a core that took or gave back some."""
+        return curves(self.recording)
+
+    @cached_property
     def recompile_rows(self) -> tuple[Recompile, ...]:
         """One record a compile or load, with the nearest signature before it and what differs."""
         return recompiles(self.recording)
@@ -93,7 +99,7 @@ class Report:
 
     @property
     def lines(self) -> pd.DataFrame:
-        """One row a line of source: what it compiled and loaded, device ms, fallbacks, copies, bytes."""
+        """One row a line of source: what it compiled and loaded, device ms, fallbacks, copies, bytes, peak HBM."""
         return _frames.lines(self.line_rows)
 
     @property
@@ -115,3 +121,8 @@ class Report:
     def copies(self) -> pd.DataFrame:
         """One row a direction: h2d, d2h, d2d."""
         return _frames.copies(self.recording.copy_totals)
+
+    @property
+    def memory(self) -> pd.DataFrame:
+        """One row a change of HBM, in time order; `used` is the core's use from then on."""
+        return _frames.memory(self.recording, self.place)

@@ -1,4 +1,4 @@
-"""Findings about dtypes, memory and the environment."""
+"""Findings about dtypes and the environment."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from neuron_lab.recording import WideTotal
 from neuron_lab.report._rules import Facts, Finding, line_of, plural
-
-_NEAR = 0.9
 
 
 def narrowing(facts: Facts) -> Iterator[Finding]:
@@ -36,19 +34,6 @@ def _narrowed(facts: Facts, uses: list[WideTotal], message: str, fix: str) -> Fi
         fix,
         tuple(dict.fromkeys(use.op for use in uses)),
     )
-
-
-def near_limit(facts: Facts) -> Iterator[Finding]:
-    """NRN051: this span brought a core's HBM near its limit."""
-    for core in facts.recording.memory:
-        if core.peak > core.peak_before and core.peak >= _NEAR * core.limit:
-            yield Finding(
-                "NRN051",
-                f"neuron:{core.core}",
-                f"the peak was {core.peak / 2**30:.2f} of {core.limit / 2**30:.2f} GiB of HBM",
-                0,
-                "a smaller batch, bfloat16, or activation checkpointing; %neuron memory names what is held",
-            )
 
 
 def late_variables(facts: Facts) -> Iterator[Finding]:

@@ -170,6 +170,26 @@ def test_recompiles_are_named_and_stopped(run: Run) -> None:
         assert "NRN" not in text
 
 
+def test_fallbacks_and_narrowing_are_named_and_mended(run: Run) -> None:
+    notebook = named(run, "04")
+    for mistake, code in (("fallen", "NRN033"), ("masked", "NRN031"), ("hashed", "NRN021"), ("double", "NRN021")):
+        assert code in report_after(notebook, f"{PROFILED} -o {mistake}")
+    for mended in ("iterated", "fixed", "ids", "small", "clean", "counted"):
+        assert "NRN" not in report_after(notebook, f"{PROFILED} -o {mended}")
+    assert "32 of 32 buckets differ" in printed(notebook)
+
+
+def test_memory_is_named_and_what_does_not_fit_is_told(run: Run) -> None:
+    notebook = named(run, "05")
+    assert "optimizer state" in printed(notebook)
+    assert "NRN053" in report_after(notebook, f"{PROFILED} -o displayed")
+    assert "NRN052" in report_after(notebook, f"{PROFILED} -o failed")
+    for clean in ("training", "inference", "leaking", "mended", "quiet", "fits"):
+        text = report_after(notebook, f"{PROFILED} -o {clean}")
+        assert "NRN05" not in text
+        assert " of 32 MiB at " in text
+
+
 @pytest.mark.slow
 def test_quickstart_again_compiles_nothing(quickstart: Any, caches: Callable[[Path], Path]) -> None:
     again = execute(read(QUICKSTART), caches(QUICKSTART))

@@ -24,11 +24,19 @@ from neuron_lab.recording import (
     CorePeak,
     Environment,
     Fallback,
+    Held,
+    Kept,
+    LinePeak,
+    MemoryChange,
+    MemoryLog,
+    MemoryPeak,
     OpCall,
     OpTotal,
+    OutOfMemory,
     Recording,
     Source,
     Where,
+    WideTotal,
     dumps,
     loads,
 )
@@ -50,6 +58,15 @@ def many(kind: Any, *fields: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[
     return st.lists(st.builds(kind, *fields), max_size=3).map(tuple)
 
 
+held = many(Held, place, whole, some_count)
+memory_logs = st.builds(
+    MemoryLog,
+    many(MemoryChange, some_count, whole, whole, whole, place),
+    many(MemoryPeak, some_count, whole, whole, held),
+    many(LinePeak, some_count, whole, place),
+    many(OutOfMemory, some_count, whole, whole, whole, whole, place, held),
+    some_count,
+)
 compiles = many(Compile, text, text, text, whole, some_count, some_count, some_count, text)
 recordings = st.builds(
     Recording,
@@ -73,6 +90,9 @@ recordings = st.builds(
     memory=many(CorePeak, some_count, some_count, some_count, some_count, some_count),
     late_variables=many(LateVariable, text, text, text),
     reads_clock=st.booleans(),
+    wide=many(WideTotal, text, st.booleans(), st.booleans(), some_count, some_count, place),
+    memory_log=memory_logs,
+    kept=many(Kept, text, some_count, whole),
     unix_ns=whole,
 )
 

@@ -9,8 +9,8 @@ import pytest
 from neuron_lab.device import CacheState, CoreMemory, Description, DeviceInfo, IgnoredVariable
 from neuron_lab.recording import Environment, Recorder
 from neuron_lab.render import report_html, report_line, report_text, status_html, status_text
-from neuron_lab.render._format import binary_size, duration, share, shorten, size
-from neuron_lab.report import Report, View
+from neuron_lab.render._format import duration, share, shorten, size
+from neuron_lab.report import Report, View, binary_size
 from tests.fakes.device import FakeDevice
 
 VERSIONS = {"python": "3.11.7", "torch": "2.13.0", "neuron_lab": "0.1.0"}

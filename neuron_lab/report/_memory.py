@@ -1,0 +1,123 @@
+"""HBM over the span: the curve of each core, its peak and what that was made of."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from neuron_lab.recording import Held, Recording, Where
+
+_NAMED = 4
+_LEAST = 0.01  # of the whole, that is worth a name
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Bytes that one line of the user's has taken. `where` is None for no line of the user's, and for what was there `before` the span."""
+
+    bytes: int
+    where: Where | None
+    before: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """HBM of one core. `points` are (nanoseconds from the start of the span, bytes in use from then on), in time order.
+
+    `peak` and its `portions`, the largest first, are exact also where the oldest points are missing; `limit` is 0 when it is not known.
+    """
+
+    core: int
+    limit: int
+    peak: int
+    peak_ns: int
+    used: int
+    portions: tuple[Portion, ...]
+    points: tuple[tuple[int, int], ...]
+    wall_ns: int
+
+    def columns(self, count: int) -> list[tuple[int, int]]:
+        """(lowest, highest) use in each of `count` equal slices of the span: no peak is lost, however many the points are.
+
+        Slices before the first point, which is later than the start when older ones are missing, are (0, 0).
+        """
+        lowest: dict[int, int] = {}
+        highest: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for at, used in self.points:
+            index = min(count - 1, at * count // max(1, self.wall_ns))
+            lowest[index] = min(lowest.get(index, used), used)
+            highest[index] = max(highest.get(index, used), used)
+            last[index] = used
+        level: int | None = None
+        found = []
+        for index in range(count):
+            known = [value for value in (level, lowest.get(index), highest.get(index)) if value is not None]
+            found.append((min(known, default=0), max(known, default=0)))
+            level = last.get(index, level)  # until the next point the use stays as it was
+        return found
+
+
+def curves(recording: Recording) -> tuple[Curve, ...]:
+    """One a core that took or gave back HBM in the span, by number."""
+    log = recording.memory_log
+    points: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for change in log.changes:
+        at = min(max(0, change.at_ns - recording.start_ns), recording.wall_ns)
+        if not log.dropped and change.core not in points:
+            points[change.core].append((0, change.used - change.change))
+        points[change.core].append((at, change.used))
+    limits = {core.core: core.limit for core in recording.memory}
+    ends = {core.core: core.used for core in recording.memory}
+    found = []
+    for peak in sorted(log.peaks, key=lambda peak: peak.core):
+        own = tuple(sorted(points[peak.core], key=lambda point: point[0]))
+        found.append(
+            Curve(
+                core=peak.core,
+                limit=limits.get(peak.core, 0),
+                peak=peak.used,
+                peak_ns=min(max(0, peak.at_ns - recording.start_ns), recording.wall_ns),
+                used=own[-1][1] if own else ends.get(peak.core, 0),
+                portions=portions(peak.used, peak.held),
+                points=own,
+                wall_ns=recording.wall_ns,
+            )
+        )
+    return tuple(found)
+
+
+def portions(used: int, held: Sequence[Held]) -> tuple[Portion, ...]:
+    """What `used` bytes were made of by line, the largest first; what no line of the span took was there before it."""
+    lines: defaultdict[tuple[str, int] | None, int] = defaultdict(int)
+    first: dict[tuple[str, int] | None, Where | None] = {}
+    for item in held:
+        key = None if item.where is None else (item.where.file, item.where.line)
+        lines[key] += item.bytes
+        first.setdefault(key, item.where)
+    found = [Portion(taken, first[key]) for key, taken in lines.items()]
+    before = used - sum(lines.values())
+    if before > 0:
+        found.append(Portion(before, None, before=True))
+    return tuple(sorted(found, key=lambda portion: -portion.bytes))
+
+
+def named(portions: Sequence[Portion], place: Callable[[Where | None], str]) -> list[tuple[Portion, str]]:
+    """The large ones with the line's name, a file's or cell's once when lines of it follow each other; the last is the rest."""
+    total = sum(portion.bytes for portion in portions)
+    shown = [portion for portion in portions[:_NAMED] if portion.bytes >= _LEAST * total]
+    found, file = [], None
+    for portion in shown:
+        if portion.where is None:
+            name = "from before" if portion.before else "by no line of yours"
+        elif portion.where.file == file:
+            name = f"line {portion.where.line}"
+        else:
+            name = place(portion.where)
+        file = portion.where.file if portion.where else file
+        found.append((portion, name))
+    rest = sum(portion.bytes for portion in portions[len(shown) :])
+    if rest >= _LEAST * total and len(shown) < len(portions):
+        found.append((Portion(rest, None), f"by {len(portions) - len(shown)} more"))
+    return found
