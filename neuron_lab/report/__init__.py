@@ -7,6 +7,7 @@ from neuron_lab.report._codes import EXPLANATIONS, Explanation, explanation
 from neuron_lab.report._difference import Difference, OpChange, PartChange
 from neuron_lab.report._findings import Findings
 from neuron_lab.report._lines import GutterLine, LineRow, gutter
+from neuron_lab.report._modules import ModuleRow, phase_times
 from neuron_lab.report._recompiles import Change, Recompile, changed, fix_for
 from neuron_lab.report._report import Report
 from neuron_lab.report._rules import Finding
@@ -28,6 +29,7 @@ __all__ = [
     "Findings",
     "GutterLine",
     "LineRow",
+    "ModuleRow",
     "NeffRow",
     "OpChange",
     "OpRow",
@@ -43,6 +45,7 @@ __all__ = [
     "explanation",
     "fix_for",
     "gutter",
+    "phase_times",
     "session_frame",
     "session_row",
     "session_total",
