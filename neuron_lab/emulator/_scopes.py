@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 # torch.compile's wrapper holds the module under this name; the path is the one it has without.
 _COMPILED = "_orig_mod"
+_PACKAGE = __name__.partition(".")[0]
 
 
 class FrameRules(NamedTuple):
     """What the shim needs to judge a frame; `set_frame_rules` takes the fields in this order."""
 
     is_user_file: Callable[[str], bool]
-    name_modules: Callable[[Module, Module], list[tuple[Module, str]]]
+    name_modules: Callable[[list[Module]], list[tuple[Module, str]]]
     module_call: CodeType
     optimizer: list[CodeType]
 
@@ -59,15 +60,25 @@ def is_user_file(name: str) -> bool:
     return not name.startswith(("<", *_library_folders())) or name.startswith("<ipython-input")
 
 
-def name_modules(root: Module, module: Module) -> list[tuple[Module, str]]:
-    """Every module of `root` and its path, "TransformerEncoder.layers.0.linear1", for a call of `module` inside one of `root`.
+def name_modules(callers: list[Module]) -> list[tuple[Module, str]]:
+    """The path of the first of `callers`, the running modules from the innermost outwards, and of its relatives.
 
-    A module that is none of `root`'s is a root of its own.
+    A path starts at the outermost caller that has the module among its own: "TransformerEncoder.layers.0.linear1". A module that
+    a compiler made has the path of its caller.
     """
-    named = list(_tree(root))
-    if all(part is not module for part, _ in named):
-        named += _tree(module)
-    return named
+    written = [module for module in callers if not _is_generated(module)] or callers
+    for root in reversed(written):
+        named = list(_tree(root))
+        for module, path in named:
+            if module is written[0]:
+                return [*named, (callers[0], path)]
+    return [(callers[0], type(written[0]).__name__)]
+
+
+def _is_generated(module: Module) -> bool:
+    from torch.fx import GraphModule
+
+    return isinstance(module, GraphModule) or type(module).__module__.startswith(_PACKAGE)
 
 
 def _tree(root: Module) -> Iterator[tuple[Module, str]]:

@@ -11,7 +11,7 @@ from neuron_lab.report import Part, Report, View, gutter
 
 WIDTH = 100
 LINES = 40
-_NAME_WIDTH = {"op": 24, "neff": 48, "module": 40}
+_NAME_WIDTH = {"op": 24, "neff": 48, "module": 28}
 _LABEL_WIDTH = 30
 _REASONS = 3
 _GUTTER = 14

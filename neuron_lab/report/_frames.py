@@ -71,7 +71,7 @@ def lines(rows: Iterable[LineRow]) -> pd.DataFrame:
 
 
 def modules(rows: Iterable[ModuleRow]) -> pd.DataFrame:
-    """One row a module and phase; `module` is None for what ran in none."""
+    """One row a module and phase; `module` is "" for what ran in none."""
     return _frame(MODULE_COLUMNS, map(_module, rows))
 
 
@@ -194,7 +194,15 @@ def _line(row: LineRow) -> list[Any]:
 
 def _module(row: ModuleRow) -> list[Any]:
     return [
-        *(row.module, row.phase, row.calls, row.cold_calls, row.neffs, *_stages(row.compile), row.device_ns / 1e6),
+        *(
+            row.module or "",
+            row.phase,
+            row.calls,
+            row.cold_calls,
+            row.neffs,
+            *_stages(row.compile),
+            row.device_ns / 1e6,
+        ),
         *(
             row.fallback_calls,
             row.fallback_ns / 1e6,

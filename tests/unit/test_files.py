@@ -24,16 +24,23 @@ from neuron_lab.recording import (
     CorePeak,
     Environment,
     Fallback,
+    Held,
+    LinePeak,
+    MemoryChange,
+    MemoryLog,
+    MemoryPeak,
     OpCall,
     OpTotal,
+    OutOfMemory,
     Recording,
     Source,
     Where,
+    WideTotal,
     dumps,
     loads,
 )
 from neuron_lab.render import chrome_trace, session_text, speedscope
-from neuron_lab.report import Report, session_row
+from neuron_lab.report import GROUPS, Report, View, session_row
 from tests.fakes.device import FakeDevice
 from tests.unit.test_render import crowded, recorded
 
@@ -50,6 +57,16 @@ def many(kind: Any, *fields: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[
     return st.lists(st.builds(kind, *fields), max_size=3).map(tuple)
 
 
+held = many(Held, place, some_count, some_count)
+memory_log = st.builds(
+    MemoryLog,
+    changes=many(MemoryChange, some_count, whole, whole, whole, place),
+    peaks=many(MemoryPeak, some_count, whole, some_count, held),
+    line_peaks=many(LinePeak, some_count, some_count, place),
+    ooms=many(OutOfMemory, some_count, whole, some_count, some_count, some_count, place, held),
+    dropped=some_count,
+)
+scope = (place, neff, st.sampled_from(["", "forward", "backward", "optimizer"]) | text)
 compiles = many(Compile, text, text, text, whole, some_count, some_count, some_count, text)
 recordings = st.builds(
     Recording,
@@ -60,8 +77,8 @@ recordings = st.builds(
     environment=st.builds(Environment, text, st.booleans(), text, some_count, st.dictionaries(text, text, max_size=2)),
     ops=many(OpCall, text, text, neff, some_count, whole, whole, whole, some_count, some_count, st.booleans(), place),
     copies=many(Copy, text, some_count, whole, whole, some_count, place),
-    op_totals=many(OpTotal, text, text, neff, some_count, some_count, some_count, whole, whole, some_count, place),
-    copy_totals=many(CopyTotal, text, some_count, some_count, some_count, place),
+    op_totals=many(OpTotal, text, text, neff, some_count, some_count, some_count, whole, whole, some_count, *scope),
+    copy_totals=many(CopyTotal, text, some_count, some_count, some_count, *scope),
     compiles=compiles,
     fallbacks=many(Fallback, text, text, some_count, some_count),
     startups=st.lists(st.tuples(whole, whole), max_size=2).map(tuple),
@@ -73,6 +90,8 @@ recordings = st.builds(
     memory=many(CorePeak, some_count, some_count, some_count, some_count, some_count),
     late_variables=many(LateVariable, text, text, text),
     reads_clock=st.booleans(),
+    wide=many(WideTotal, text, st.booleans(), st.booleans(), some_count, some_count, place),
+    memory_log=memory_log,
     unix_ns=whole,
 )
 
@@ -88,8 +107,10 @@ def test_round_trip_gives_an_equal_recording(recording: Recording) -> None:
 def test_any_recording_can_be_shown(recording: Recording) -> None:
     """A file may hold what no device records."""
     p = Profile(Report(recording, "file.json"))
-    assert max(map(len, p.to_text().splitlines())) <= 100
-    assert p.to_html()
+    for by in GROUPS:
+        shown = Profile(p.report, View(by=by))
+        assert max(map(len, shown.to_text().splitlines())) <= 100
+        assert shown.to_html()
     assert p.compare(p).to_text()
     assert session_row(p.report).wall_ns == recording.wall_ns
     for export in (chrome_trace, speedscope):

@@ -39,7 +39,7 @@ Frame user_frame(Session& session, Look look); // GIL held
 // From _scopes.py; strong references, set once.
 struct FrameRules {
   PyObject* is_user_file = nullptr; // (file name) -> bool
-  PyObject* name_modules = nullptr; // (root module, module) -> [(module, path), ...]
+  PyObject* name_modules = nullptr; // (the running modules, innermost first) -> [(module, path), ...]
   PyObject* module_call = nullptr; // the code object that every module's call passes
   std::vector<PyObject*> optimizer; // and those that an optimizer's work passes
 };

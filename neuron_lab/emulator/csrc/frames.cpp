@@ -75,25 +75,22 @@ PyObject* self_of(PyFrameObject* frame) {
   return self;
 }
 
-// The module of the outermost call around `frame`, which is one itself.
-PyObject* root_of(PyFrameObject* frame) {
-  PyObject* root = nullptr;
+// The modules whose calls are open, from `frame`, which is one, outwards.
+py::list callers_of(PyFrameObject* frame) {
+  py::list callers;
   for (Py_INCREF(frame); frame; step_out(frame)) {
     PyCodeObject* code = PyFrame_GetCode(frame);
     if (reinterpret_cast<PyObject*>(code) == g_frame_rules.module_call)
-      if (PyObject* self = self_of(frame)) {
-        Py_XDECREF(root);
-        root = self;
-      }
+      if (PyObject* self = self_of(frame))
+        callers.append(py::reinterpret_steal<py::object>(self));
     Py_DECREF(code);
   }
-  return root;
+  return callers;
 }
 
-void name_modules(Session& session, PyFrameObject* frame, PyObject* module) {
+void name_modules(Session& session, PyFrameObject* frame) {
   try {
-    const auto root = py::reinterpret_steal<py::object>(root_of(frame));
-    const py::object named = py::reinterpret_borrow<py::object>(g_frame_rules.name_modules)(root, py::handle(module));
+    const py::object named = py::reinterpret_borrow<py::object>(g_frame_rules.name_modules)(callers_of(frame));
     for (py::handle item : named) {
       const auto entry = py::cast<py::tuple>(item);
       const std::string* path = &*session.paths.insert(py::cast<std::string>(entry[1])).first;
@@ -120,7 +117,7 @@ const std::string* path_of(Session& session, PyFrameObject* frame) {
     return nullptr;
   const std::string* path = known_path(session, module);
   if (!path) {
-    name_modules(session, frame, module);
+    name_modules(session, frame);
     path = known_path(session, module);
   }
   Py_DECREF(module);
