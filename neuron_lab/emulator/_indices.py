@@ -54,7 +54,7 @@ _FAMILIES = (
     ("embedding_dense_backward", _Names("indices", of="grad_output", size="num_weights")),
     ("_embedding_bag _embedding_bag_forward_only", _Names("indices", of="weight")),
     ("_embedding_bag _embedding_bag_forward_only", _Names("offsets", of="indices", offsets=True)),
-    ("_embedding_bag_dense_backward", _Names("indices", of="grad", size="num_weights")),
+    ("_embedding_bag_backward _embedding_bag_dense_backward", _Names("indices", of="grad", size="num_weights")),
     ("_embedding_bag_per_sample_weights_backward", _Names("indices", of="weight")),
     ("max_unpool2d max_unpool3d", _Names("indices", size="output_size")),
     ("nll_loss nll_loss_forward nll_loss_backward", _Names("target", at=-1, ignore="ignore_index")),
