@@ -93,7 +93,17 @@ def bag(device: str, indices: list[int], begins: list[int], **options: Any) -> T
     )
 
 
+def gradients(device: str, sizes: tuple[int, int], indices: list[int], begins: list[int], last: bool) -> list[Tensor]:
+    rows = torch.ones(sizes).to(device).requires_grad_()
+    scales = torch.ones(len(indices)).to(device).requires_grad_()
+    places = [torch.tensor(values, dtype=torch.int64).to(device) for values in (indices, begins)]
+    y = F.embedding_bag(places[0], rows, places[1], mode="sum", per_sample_weights=scales, include_last_offset=last)
+    return [y, *torch.autograd.grad(y, [rows, scales], torch.ones_like(y))]
+
+
 SOUND: dict[str, Program] = {
+    "gradients without indices": lambda d: gradients(d, (5, 2), [], [0, 0], False),
+    "gradients without bags": lambda d: gradients(d, (5, 2), [], [0], True),
     "no indices": lambda d: bag(d, [], [0, 0]),
     "32-bit indices": lambda d: F.embedding_bag(
         INDICES.int().to(d), torch.ones(5, 4, device=d), OFFSETS.int().to(d), mode="max"
@@ -118,6 +128,7 @@ def test_sound(program: Program) -> None:
 
 
 BROKEN: dict[str, Program] = {
+    "rows without features": lambda d: gradients(d, (5, 0), [1, 2], [0, 1], False),
     "an index beyond": lambda d: bag(d, [1, 5], [0]),
     "a negative index": lambda d: bag(d, [1, -1], [0]),
     "the first bag begins late": lambda d: bag(d, [1, 2], [1]),

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+import neuron_lab
 from neuron_lab.emulator._scopes import name_modules
 from neuron_lab.emulator.events import RawLog, hook
 from tests.emulated import DEVICE
@@ -207,6 +208,18 @@ def test_copies_have_their_module_too(x: Tensor) -> None:
 
     (row,) = recorded(lambda: Reader()(x)).copy_totals
     assert row[-2:] == ("Reader", "forward")
+
+
+def test_a_profile_by_module(net: Net, x: Tensor) -> None:
+    net(x).sum().backward()
+    with neuron_lab.profile(by="module") as p:
+        net(x).sum().backward()
+    rows = p.modules.set_index(["module", "phase"])
+    assert rows.loc[("Net.blocks.0.linear", "forward"), "calls"] == 2
+    assert rows.loc[("", "backward"), "calls"] > 3
+    assert rows.calls.sum() == p.summary.op_calls
+    text = p.to_text()
+    assert "Net.blocks.0.linear" in text and "forward " in text and "· backward " in text
 
 
 def test_a_session_keeps_no_module_alive(x: Tensor) -> None:

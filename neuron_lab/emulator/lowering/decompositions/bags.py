@@ -20,6 +20,7 @@ from .scatters import combine_at
 aten = torch.ops.aten
 
 _SUM, _MEAN, _MAX = range(3)
+_EMPTY = "bags, indices or rows without elements"
 _QUICK = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -149,7 +150,7 @@ def embedding_bag_forward_only(
 
 @decompose(aten._embedding_bag_backward.default, described=False)
 def embedding_bag_backward(
-    grad: Tensor,
+    grad: Tensor | None,
     indices: Tensor | None,
     offsets: Tensor,
     offset2bag: Tensor | None,
@@ -162,9 +163,11 @@ def embedding_bag_backward(
     per_sample_weights: Tensor | None,
     padding_idx: int = -1,
 ) -> Tensor:
-    """``offset2bag`` is None where the forward had no need of it."""
-    if sparse or indices is None:
-        raise Unlowerable("a sparse gradient" if sparse else "no indices")
+    """What has no elements is None: ``offset2bag`` where the forward had no need of it."""
+    if sparse:
+        raise Unlowerable("a sparse gradient")
+    if grad is None or indices is None:
+        raise Unlowerable(_EMPTY)
     bags, grad = _bags_and_grad(grad, indices, offsets, offset2bag)
     scales = (scale_grad_by_freq, mode, per_sample_weights, padding_idx)
     return embedding_bag_dense_backward(grad, indices, bags, bag_size, maximum_indices, num_weights, *scales)
@@ -209,16 +212,18 @@ def embedding_bag_dense_backward(
 
 @decompose(aten._embedding_bag_per_sample_weights_backward.default, described=False)
 def embedding_bag_per_sample_weights_backward(
-    grad: Tensor,
-    weight: Tensor,
+    grad: Tensor | None,
+    weight: Tensor | None,
     indices: Tensor | None,
     offsets: Tensor,
     offset2bag: Tensor | None,
     mode: int,
     padding_idx: int = -1,
 ) -> Tensor:
-    if mode != _SUM or indices is None:
-        raise Unlowerable("no indices" if indices is None else "weights of samples that are not summed")
+    if mode != _SUM:
+        raise Unlowerable("weights of samples that are not summed")
+    if grad is None or weight is None or indices is None:
+        raise Unlowerable(_EMPTY)
     bags, grad = _bags_and_grad(grad, indices, offsets, offset2bag)
     products = torch.mul(torch.index_select(grad, 0, bags), torch.index_select(weight, 0, indices))
     sums = torch.sum(products, [1], dtype=grad.dtype)
