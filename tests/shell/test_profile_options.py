@@ -73,7 +73,7 @@ def test_top_sort_and_min_ms(shell: Shell) -> None:
 
 def test_by_module(shell: Shell) -> None:
     shell.run(
-        "%%neuron profile --by module\ndev.within('Net.head').run('aten::a')\ndev.within(None, 'backward').run('aten::b')"
+        "%%neuron profile --by module\ndev.within('Net.head').run('aten::a', device_ms=2)\ndev.within(None, 'backward').run('aten::b')"
     )
     (text,) = shell.reports
     assert "\nNet.head  " in text and "\n(no module) " in text and "\naten::a" not in text
