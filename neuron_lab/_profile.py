@@ -151,7 +151,7 @@ def profile(
 
     label: what the report calls the span, the function's name for a decorated one. top: rows of the table. sort: "time", "compile",
     "device", "fallback", "calls" or "bytes". min_ms: leave out rows that took less in all. by: what a row stands for, "op",
-    "neff" or "line". quiet: False shows the report at the end.
+    "neff", "line" or "module". quiet: False shows the report at the end.
 
     Raises UsageProblem for a value that makes no sense, DeviceProblem on entry when nothing can be measured.
     """

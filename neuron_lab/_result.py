@@ -76,6 +76,14 @@ class Profile:
         return self.report.lines
 
     @property
+    def modules(self) -> pd.DataFrame:
+        """One row a module and phase: "Net.layers.0", what ran in it without the modules inside it, in the forward, backward, optimizer.
+
+        The backward and optimizers run no module; modules of one class that are not part of another share their path.
+        """
+        return self.report.modules
+
+    @property
     def compiles(self) -> pd.DataFrame:
         """One row a compile or a load from disk, in time order."""
         return self.report.compiles
@@ -164,8 +172,8 @@ class Profile:
         _files.write(path, render.speedscope(self.report))
 
     def to_csv(self, directory: str | os.PathLike[str]) -> None:
-        """Write one CSV file a table into `directory`, made when it is not there: summary, ops, neffs, lines, compiles, recompiles,
-        fallbacks, copies, memory, findings. Raises FileProblem."""
+        """Write one CSV file a table into `directory`, made when it is not there: summary, ops, neffs, lines, modules, compiles,
+        recompiles, fallbacks, copies, memory, findings. Raises FileProblem."""
         folder = _files.directory(directory)
         for name, text in render.csv_tables(self.report).items():
             _files.write(folder / f"{name}.csv", text)

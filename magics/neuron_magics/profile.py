@@ -1,4 +1,4 @@
-"""Where a cell's time went: compile, device, CPU fallback, copies, Python; op by op and line by line.
+"""Where a cell's time went: compile, device, CPU fallback, copies, Python; op by op, line by line, or module by module.
 
     %%neuron profile [options]       profile the cell
     %neuron profile [options] stmt   profile one statement

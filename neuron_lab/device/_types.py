@@ -15,7 +15,7 @@ class RawLog(Protocol):
 
     @property
     def totals(self) -> Sequence[tuple[Any, ...]]:
-        """(op, kind, neff, core, calls, cold_calls, total_ns, device_ns, bytes[, where]); exact. `where`: (file, first line, function, line) or None."""
+        """(op, kind, neff, core, calls, cold_calls, total_ns, device_ns, bytes[, where[, module, phase]]); exact. `where`: (file, first line, function, line) or None."""
 
     @property
     def compiles(self) -> Sequence[tuple[Any, ...]]:
@@ -31,7 +31,7 @@ class RawLog(Protocol):
 
     @property
     def copy_totals(self) -> Sequence[tuple[Any, ...]]:
-        """(direction, calls, total_ns, bytes); exact."""
+        """(direction, calls, total_ns, bytes[, where[, module, phase]]); exact."""
 
     @property
     def startups(self) -> Sequence[tuple[int, int]]:

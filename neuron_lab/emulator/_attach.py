@@ -6,13 +6,13 @@ import functools
 import importlib.util
 import os
 import sys
-import sysconfig
 import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from neuron_lab.emulator import _logging, build
+from neuron_lab.emulator._scopes import frame_rules
 from neuron_lab.errors import NeuronLabError
 
 DEVICE = "neuron"
@@ -122,22 +122,8 @@ def _start(module: ModuleType) -> None:
     module.start(visible_cores(unit), unit.hbm_bytes)
     module.set_callbacks(_describe_op, _make_plan)
     _logging.configure()
-    module.set_is_user_file(_is_user_file)
+    module.set_frame_rules(*frame_rules())
     os.register_at_fork(after_in_child=functools.partial(_after_fork, module))
-
-
-@functools.cache
-def _library_folders() -> tuple[str, ...]:
-    paths = sysconfig.get_paths()
-    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    ours = Path(__file__).parents[1]
-    # The magics lie beside the package in a checkout, and in site-packages otherwise.
-    return tuple(f"{folder}{os.sep}" for folder in (*folders, ours, ours.parent / "magics"))
-
-
-def _is_user_file(name: str) -> bool:
-    """Whether code of this file is the user's own, not of Python, an installed library or this package."""
-    return not name.startswith(("<", *_library_folders())) or name.startswith("<ipython-input")
 
 
 def _describe_op(*args: Any) -> Any:

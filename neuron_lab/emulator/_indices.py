@@ -9,7 +9,10 @@ from torch._ops import OpOverload
 
 @dataclass(frozen=True, slots=True)
 class IndexRule:
-    """Argument positions; -1 means there is none. `dim` counts when `dim_argument` is -1."""
+    """Argument positions; -1 means there is none. `dim` counts when `dim_argument` is -1.
+
+    `size_argument` is a number, or a list whose product counts. `offsets`: where the bags of the list `of` begin, 0 first.
+    """
 
     index: int
     of: int
@@ -19,6 +22,7 @@ class IndexRule:
     ignore_argument: int = -1
     negative: bool = False
     flat: bool = False
+    offsets: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,7 @@ class _Names:
     at: int = 0
     flat: bool = False
     negative: bool = False
+    offsets: bool = False
 
 
 # A list of indices (x[i, j]) and flat ones may be negative, as those ops allow.
@@ -47,22 +52,28 @@ _FAMILIES = (
     ("take put put_", _Names("index", flat=True)),
     ("embedding", _Names("indices", of="weight")),
     ("embedding_dense_backward", _Names("indices", of="grad_output", size="num_weights")),
+    ("_embedding_bag _embedding_bag_forward_only", _Names("indices", of="weight")),
+    ("_embedding_bag _embedding_bag_forward_only", _Names("offsets", of="indices", offsets=True)),
+    ("_embedding_bag_backward _embedding_bag_dense_backward", _Names("indices", of="grad", size="num_weights")),
+    ("_embedding_bag_per_sample_weights_backward", _Names("indices", of="weight")),
+    ("max_unpool2d max_unpool3d", _Names("indices", size="output_size")),
     ("nll_loss nll_loss_forward nll_loss_backward", _Names("target", at=-1, ignore="ignore_index")),
     ("multi_margin_loss multi_margin_loss_backward", _Names("target", at=-1)),
     # -1 ends a row's list of classes.
     ("multilabel_margin_loss_forward multilabel_margin_loss_backward", _Names("target", at=-1, negative=True)),
     ("nll_loss2d nll_loss2d_forward nll_loss2d_backward", _Names("target", at=1, ignore="ignore_index")),
 )
-_BY_OP = {op: names for ops, names in _FAMILIES for op in ops.split()}
 
 
 def index_rules(op: OpOverload) -> list[tuple[object, ...]]:
     """The rules for one overload, as tuples in the order of IndexRule's fields."""
-    names = _BY_OP.get(op._schema.name.partition("::")[2])
-    if names is None:
-        return []
+    base = op._schema.name.partition("::")[2]
     positions = {argument.name: i for i, argument in enumerate(op._schema.arguments)}
-    rule = IndexRule(
+    return [astuple(_rule(names, positions)) for ops, names in _FAMILIES if base in ops.split()]
+
+
+def _rule(names: _Names, positions: dict[str, int]) -> IndexRule:
+    return IndexRule(
         index=positions[names.index],
         of=positions[names.of],
         dim=names.at,
@@ -71,5 +82,5 @@ def index_rules(op: OpOverload) -> list[tuple[object, ...]]:
         ignore_argument=positions.get(names.ignore, -1),
         negative=names.negative,
         flat=names.flat,
+        offsets=names.offsets,
     )
-    return [astuple(rule)]

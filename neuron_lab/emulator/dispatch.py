@@ -63,7 +63,10 @@ _NUMBER_IS_ELEMENT = frozenset(
 # Between dtypes; TorchNeuron casts to and from 64 bits on the CPU.
 _CASTS = frozenset({"aten::_to_copy", "aten::copy_", "aten::to"})
 _DIVIDES = frozenset("div floor_divide fmod remainder".split())
-_SKIPS_EMPTY_INPUTS = frozenset({"aten::cat"})
+# A part without elements, or a bag of each index that the forward did not need.
+_SKIPS_EMPTY_INPUTS = frozenset(
+    {"aten::cat", "aten::_embedding_bag_backward", "aten::_embedding_bag_per_sample_weights_backward"}
+)
 _MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
 _PLACEMENT = frozenset({"device", "layout", "pin_memory", "non_blocking"})
 
@@ -160,9 +163,10 @@ def make_plan(name: str, arguments: list[Any], leaves: list[tuple[Any, ...]]) ->
         return _unplanned(KIND_HOST, "a mask's index has a size that depends on the data")
     signature = signature_of(name, call)
     if base in _SKIPS_EMPTY_INPUTS:
-        if len({leaf.dtype for leaf in call.leaves}) > 1 and any(0 in leaf.sizes for leaf in call.leaves):
+        joined = base == "aten::cat" and len({leaf.dtype for leaf in call.leaves}) > 1
+        if joined and any(0 in leaf.sizes for leaf in call.leaves):
             return _unplanned(KIND_EMPTY, "an empty part decides the dtype")
-        if not _empty_parts_fit(call):
+        if base == "aten::cat" and not _empty_parts_fit(call):
             return _unplanned(KIND_FALLBACK, "an empty part has another size than the rest")  # the CPU's error
         call = _without_empty_inputs(call)
     try:
@@ -385,5 +389,14 @@ def _empty_parts_fit(call: OpCall) -> bool:
 
 
 def _without_empty_inputs(call: OpCall) -> OpCall:
-    parts = [part for part in call.args[0] if 0 not in call.leaves[part.index].sizes]
-    return dataclasses.replace(call, args=(parts, *call.args[1:]))
+    """Left out of a list, None as an argument."""
+
+    def is_empty(value: Any) -> bool:
+        return isinstance(value, LeafRef) and 0 in call.leaves[value.index].sizes
+
+    def kept(value: Any) -> Any:
+        if isinstance(value, list):
+            return [item for item in value if not is_empty(item)]
+        return None if is_empty(value) else value
+
+    return dataclasses.replace(call, args=tuple(map(kept, call.args)))

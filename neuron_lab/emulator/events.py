@@ -38,7 +38,11 @@ class RawLog:
     `where` is the user's line, (file, first line of the function, function, line), or None.
     """
     totals: list[tuple[Any, ...]]
-    """(op, kind, neff, core, calls, cold_calls, total_ns, device_ns, bytes, where): exact, a row for each line that called."""
+    """(op, kind, neff, core, calls, cold_calls, total_ns, device_ns, bytes, where, module, phase): exact, a row for each line,
+    module and phase that called.
+
+    `module` is the path of the innermost module that ran, "Net.layers.0", or None; `phase` "forward", "backward" or "optimizer".
+    """
     compiles: list[tuple[Any, ...]]
     """The fields of `Compile`."""
     fallbacks: list[tuple[Any, ...]]
@@ -46,7 +50,7 @@ class RawLog:
     copies: list[tuple[Any, ...]]
     """(direction, core, start_ns, end_ns, bytes, where): a ring."""
     copy_totals: list[tuple[Any, ...]]
-    """(direction, calls, total_ns, bytes, where)."""
+    """(direction, calls, total_ns, bytes, where, module, phase)."""
     startups: list[tuple[int, int]]
     """(start_ns, end_ns) of starting the compiler itself: once in a process."""
     wide: list[tuple[Any, ...]]
@@ -157,7 +161,7 @@ class Hook:
         events = sum(row[4] for row in raw["totals"]) + sum(row[1] for row in raw["copy_totals"])
         return RawLog(
             ops=raw["ops"],
-            totals=[row[:10] for row in raw["totals"]],
+            totals=[row[:-1] for row in raw["totals"]],
             compiles=list(self.compiles),
             fallbacks=fallbacks,
             copies=raw["copies"],
@@ -172,7 +176,7 @@ class Hook:
 def _fallbacks(totals: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     calls: Counter[tuple[str, str]] = Counter()
     spent: Counter[tuple[str, str]] = Counter()
-    for op, kind, _neff, _core, count, _cold, total_ns, _device_ns, _bytes, _where, reason in totals:
+    for op, kind, _neff, _core, count, _cold, total_ns, *_, reason in totals:
         if kind == "fallback":
             calls[op, reason] += count
             spent[op, reason] += total_ns

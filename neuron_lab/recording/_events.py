@@ -52,7 +52,11 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OpTotal:
-    """Exact sums over every call with the same op, kind, NEFF, core and line."""
+    """Exact sums over every call with the same op, kind, NEFF, core, line, module and phase.
+
+    `module` is the path of the innermost module that ran, "Net.layers.0", None outside of modules, and in the backward, which runs
+    none. `phase` is "forward", "backward" or "optimizer", "" when it is not known.
+    """
 
     op: str
     kind: str
@@ -64,6 +68,8 @@ class OpTotal:
     device_ns: int
     bytes: int
     where: Where | None = None
+    module: str | None = None
+    phase: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +102,15 @@ class Fallback:
 
 @dataclass(frozen=True, slots=True)
 class CopyTotal:
-    """Exact sums over every copy in one direction from one line."""
+    """Exact sums over every copy in one direction from one line, module and phase."""
 
     direction: str
     calls: int
     total_ns: int
     bytes: int
     where: Where | None = None
+    module: str | None = None
+    phase: str = ""
 
 
 @dataclass(frozen=True, slots=True)

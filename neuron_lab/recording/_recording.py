@@ -120,7 +120,7 @@ def from_raw(
         environment=environment,
         ops=_many(OpCall._make, OpCall._fields.index("where"), raw.ops),
         copies=_many(Copy._make, Copy._fields.index("where"), raw.copies),
-        op_totals=tuple(_without(total, starts) for total in _placed(OpTotal, raw.totals)),
+        op_totals=_without(_placed(OpTotal, raw.totals), starts),
         copy_totals=_placed(CopyTotal, raw.copy_totals),
         compiles=_records(Compile, raw.compiles),
         fallbacks=tuple(
@@ -189,15 +189,21 @@ def _startups_by_call(raw: RawLog) -> dict[_Call, int]:
     return found
 
 
-def _without(total: OpTotal, starts: dict[_Call, int]) -> OpTotal:
-    waited = starts.get((total.op, total.kind, total.neff, total.core, total.where), 0)
-    return replace(total, total_ns=max(0, total.total_ns - waited)) if waited else total
+def _without(totals: tuple[OpTotal, ...], starts: dict[_Call, int]) -> tuple[OpTotal, ...]:
+    """A call may have run in several modules: the one that waited is the longest."""
+    found = list(totals)
+    for call, waited in starts.items():
+        same = [i for i, t in enumerate(found) if (t.op, t.kind, t.neff, t.core, t.where) == call]
+        if same:
+            longest = max(same, key=lambda i: found[i].total_ns)
+            found[longest] = replace(found[longest], total_ns=max(0, found[longest].total_ns - waited))
+    return tuple(found)
 
 
 def _placed(make: Callable[..., _Record], rows: Iterable[tuple[Any, ...]]) -> tuple[_Record, ...]:
-    """Records whose last field, where it is there, is the line."""
-    arity = len(fields(make)) - 1  # type: ignore[arg-type]
-    return tuple(make(*row[:arity], _where(row[arity]) if len(row) > arity else None) for row in rows)
+    """Records with a line: a row may end before it."""
+    at = [item.name for item in fields(make)].index("where")  # type: ignore[arg-type]
+    return tuple(make(*row[:at], _where(row[at]) if len(row) > at else None, *row[at + 1 :]) for row in rows)
 
 
 def _records(make: Callable[..., _Record], rows: Iterable[tuple[Any, ...]]) -> tuple[_Record, ...]:

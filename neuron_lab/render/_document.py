@@ -38,6 +38,7 @@ def csv_tables(report: Report) -> dict[str, str]:
         "ops": report.ops,
         "neffs": report.neffs,
         "lines": report.lines,
+        "modules": report.modules,
         "compiles": report.compiles,
         "recompiles": report.recompiles,
         "fallbacks": report.fallbacks,

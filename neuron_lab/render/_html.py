@@ -73,7 +73,12 @@ def _split(report: Report) -> str:
 
 def _notes(report: Report) -> str:
     cold, warm = _words.temperature(report)
-    notes = [f"cold: {cold}" if cold else "", f"warm: {warm}" if warm else "", _words.copied(report)]
+    notes = [
+        f"cold: {cold}" if cold else "",
+        f"warm: {warm}" if warm else "",
+        _words.copied(report),
+        _words.phases(report),
+    ]
     text = " \N{EN SPACE} ".join(f'<span class="nrn-bit">{escape(note)}</span>' for note in notes if note)
     return f'<div class="nrn-soft">{text}</div>' if text else ""
 

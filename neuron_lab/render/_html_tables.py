@@ -1,4 +1,4 @@
-"""The tables of a report as HTML: by op, by NEFF, and the user's source line by line."""
+"""The tables of a report as HTML: by op, by NEFF, by module, and the user's source line by line."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from html import escape
 
 from neuron_lab.render import _words
-from neuron_lab.render._columns import Row, name_of, narrowed
+from neuron_lab.render._columns import Row, name_of, narrowed, phase, warm_median
 from neuron_lab.render._format import DASH, count, duration, plural, share, shorten, size
-from neuron_lab.report import GutterLine, LineRow, NeffRow, OpRow, binary_size
+from neuron_lab.report import GutterLine, LineRow, ModuleRow, NeffRow, OpRow, binary_size
 
 NAME_LENGTH = 120
 _CODE_LENGTH = 200
@@ -42,13 +42,20 @@ def _of_op(measure: Callable[[OpRow], int], shown: Callable[[int], str] = _numbe
     return lambda row, wall: shown(measure(row)) if isinstance(row, OpRow) else DASH
 
 
+def _of_group(
+    measure: Callable[[OpRow | ModuleRow], int], shown: Callable[[int], str] = _number
+) -> Callable[[Row, int], str]:
+    return lambda row, wall: DASH if isinstance(row, NeffRow) else shown(measure(row))
+
+
 def _origin(row: Row, wall: int) -> str:
     return row.source if isinstance(row, NeffRow) else DASH
 
 
 _COLUMNS = (
+    _Column("", "phase", lambda row, wall: phase(row)),
     _Column("", "calls", lambda row, wall: count(row.calls), "calls"),
-    _Column("", "NEFFs", _of_op(lambda row: row.neffs)),
+    _Column("", "NEFFs", _of_group(lambda row: row.neffs)),
     _Column("", "from", _origin),
     _Column("compile s", "all", lambda row, wall: _seconds(row.compile.made_ns), "compile", "trace, lower and XLA"),
     _Column("compile s", "trace", lambda row, wall: _seconds(row.compile.trace_ns)),
@@ -58,9 +65,9 @@ _COLUMNS = (
     _Column("cache hits", "memory", _of_op(lambda row: row.memory_hits)),
     _Column("cache hits", "disk", _of_op(lambda row: row.disk_hits)),
     _Column("device ms", "all", lambda row, wall: _milliseconds(row.device_ns), "device"),
-    _Column("device ms", "median", lambda row, wall: _milliseconds(row.device_median_ns), "", "over warm calls"),
-    _Column("CPU fallback", "calls", _of_op(lambda row: row.fallback_calls)),
-    _Column("CPU fallback", "ms", _of_op(lambda row: row.fallback_ns, _milliseconds), "fallback"),
+    _Column("device ms", "median", lambda row, wall: _milliseconds(warm_median(row)), "", "over warm calls"),
+    _Column("CPU fallback", "calls", _of_group(lambda row: row.fallback_calls)),
+    _Column("CPU fallback", "ms", _of_group(lambda row: row.fallback_ns, _milliseconds), "fallback"),
     _Column(
         "",
         "64→32",
@@ -110,7 +117,7 @@ def _headings(title: str, columns: list[_Column], sort: str) -> str:
 def _row(row: Row, columns: list[_Column], wall_ns: int) -> str:
     cells = "".join(f"<td>{escape(column.cell(row, wall_ns))}</td>" for column in columns)
     name = escape(shorten(name_of(row), NAME_LENGTH))
-    fell = isinstance(row, OpRow) and row.fallback_calls
+    fell = not isinstance(row, NeffRow) and row.fallback_calls
     mark, tag = (' class="nrn-cpu"', '<span class="nrn-tag">CPU</span>') if fell else ("", "")
     return f'<tr{mark}><th class="nrn-name" scope="row" title="{name}">{name}{tag}</th>{cells}</tr>'
 

@@ -12,7 +12,7 @@ from neuron_lab.report import Part, Report, View, gutter
 
 WIDTH = 100
 LINES = 40
-_NAME_WIDTH = {"op": 24, "neff": 48}
+_NAME_WIDTH = {"op": 24, "neff": 48, "module": 28}
 _LABEL_WIDTH = 30
 _REASONS = 3
 _GUTTER = 14
@@ -58,7 +58,12 @@ def _split(report: Report) -> list[str]:
         return []
     legend = [f"{_GLYPHS[part.name]} {_SHORT_LABELS[part.name]} {duration(part.ns)}" for part in parts if part.ns]
     cold, warm = _words.temperature(report)
-    notes = [f"cold: {cold}" if cold else "", f"warm: {warm}" if warm else "", _words.copied(report)]
+    notes = [
+        f"cold: {cold}" if cold else "",
+        f"warm: {warm}" if warm else "",
+        _words.copied(report),
+        _words.phases(report),
+    ]
     return [bar(parts), *wrapped(legend, "  ", WIDTH), *wrapped(list(filter(None, notes)), "   ", WIDTH)]
 
 

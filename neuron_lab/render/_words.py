@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from neuron_lab.recording import Recording
 from neuron_lab.render._format import count, duration, plural, shorten, size
-from neuron_lab.report import NeffRow, OpRow, Report
+from neuron_lab.report import ModuleRow, NeffRow, OpRow, Report, phase_times
 
 _VERSION = 48
 PART_LABELS = {
@@ -70,7 +70,7 @@ def recorded_at(recording: Recording) -> str:
         return "at a time that is not known"
 
 
-def left_out(rows: Sequence[OpRow | NeffRow]) -> str:
+def left_out(rows: Sequence[OpRow | NeffRow | ModuleRow]) -> str:
     """The rows that are not shown."""
     if not rows:
         return ""
@@ -101,6 +101,12 @@ def copied(report: Report) -> str:
     noun = "copy" if found.copies == 1 else "copies"
     text = f"{count(found.copies)} {noun}, {size(found.copy_bytes)}"
     return f"{text}, {plural(found.syncs, 'sync')}" if found.syncs else text
+
+
+def phases(report: Report) -> str:
+    """The time of the op calls by phase, "" when there is but one."""
+    times = phase_times(report.recording)
+    return " · ".join(f"{phase} {duration(ns)}" for phase, ns in times.items()) if len(times) > 1 else ""
 
 
 def footer(report: Report) -> list[str]:

@@ -8,6 +8,7 @@ from neuron_lab.report._difference import Difference, OpChange, PartChange
 from neuron_lab.report._findings import Findings
 from neuron_lab.report._lines import GutterLine, LineRow, gutter
 from neuron_lab.report._memory import Curve, Portion, named
+from neuron_lab.report._modules import ModuleRow, phase_times
 from neuron_lab.report._recompiles import Change, Recompile, changed, fix_for
 from neuron_lab.report._report import Report
 from neuron_lab.report._rules import Finding
@@ -31,6 +32,7 @@ __all__ = [
     "Findings",
     "GutterLine",
     "LineRow",
+    "ModuleRow",
     "NeffRow",
     "OpChange",
     "OpRow",
@@ -49,6 +51,7 @@ __all__ = [
     "fix_for",
     "gutter",
     "named",
+    "phase_times",
     "session_frame",
     "session_row",
     "session_total",

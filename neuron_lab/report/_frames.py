@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from neuron_lab.recording import Compile, CopyTotal, Recording, Where
 from neuron_lab.report._lines import LineRow
+from neuron_lab.report._modules import ModuleRow
 from neuron_lab.report._recompiles import Recompile, changed, fix_for
 from neuron_lab.report._tables import CompileTime, NeffRow, OpRow
 
@@ -39,6 +40,10 @@ LINE_COLUMNS = [
     *("place", "line", "source", "function", "calls", "neffs", "neffs_compiled", "neffs_loaded", "compile_s", "load_s"),
     *("device_ms", "fallback_calls", "fallback_ms", "copies", "copy_bytes", "bytes", "peak_bytes", "total_ms", "ops"),
 ]
+MODULE_COLUMNS = [
+    *("module", "phase", "calls", "cold_calls", "neffs", *_STAGES, "device_ms", "fallback_calls", "fallback_ms"),
+    *("copies", "copy_bytes", "bytes", "total_ms", "ops"),
+]
 RECOMPILE_COLUMNS = ["op", "where", "changed", "cost_s", "source", "nearest", "met", "signature", "fix"]
 FALLBACK_COLUMNS = ["op", "reason", "calls", "ms"]
 MEMORY_COLUMNS = ["at_s", "core", "change", "used", "where"]
@@ -64,6 +69,11 @@ def neffs(rows: Iterable[NeffRow]) -> pd.DataFrame:
 def lines(rows: Iterable[LineRow]) -> pd.DataFrame:
     """One row a line of the user's source that did something."""
     return _frame(LINE_COLUMNS, map(_line, rows))
+
+
+def modules(rows: Iterable[ModuleRow]) -> pd.DataFrame:
+    """One row a module and phase; `module` is "" for what ran in none."""
+    return _frame(MODULE_COLUMNS, map(_module, rows))
 
 
 def compiles(recording: Recording) -> pd.DataFrame:
@@ -190,6 +200,29 @@ def _line(row: LineRow) -> list[Any]:
         *(row.place, row.line, row.text, row.function, row.calls, row.neffs, row.neffs_compiled, row.neffs_loaded),
         *(row.compile_ns / 1e9, row.load_ns / 1e9, row.device_ns / 1e6, row.fallback_calls, row.fallback_ns / 1e6),
         *(row.copies, row.copy_bytes, row.bytes, row.peak_bytes, row.total_ns / 1e6, row.ops),
+    ]
+
+
+def _module(row: ModuleRow) -> list[Any]:
+    return [
+        *(
+            row.module or "",
+            row.phase,
+            row.calls,
+            row.cold_calls,
+            row.neffs,
+            *_stages(row.compile),
+            row.device_ns / 1e6,
+        ),
+        *(
+            row.fallback_calls,
+            row.fallback_ns / 1e6,
+            row.copies,
+            row.copy_bytes,
+            row.bytes,
+            row.total_ns / 1e6,
+            row.ops,
+        ),
     ]
 
 

@@ -10,6 +10,7 @@ from neuron_lab.report import _frames
 from neuron_lab.report._findings import Findings, findings
 from neuron_lab.report._lines import LineRow, compile_lines, line_rows
 from neuron_lab.report._memory import Curve, curves
+from neuron_lab.report._modules import ModuleRow, module_rows
 from neuron_lab.report._recompiles import Recompile, recompiles
 from neuron_lab.report._split import Split, split
 from neuron_lab.report._summary import Summary, summary
@@ -60,6 +61,11 @@ class Report:
         return curves(self.recording)
 
     @cached_property
+    def module_rows(self) -> tuple[ModuleRow, ...]:
+        """One record a module and phase, the one that took longest first."""
+        return module_rows(self.recording)
+
+    @cached_property
     def recompile_rows(self) -> tuple[Recompile, ...]:
         """One record a compile or load, with the nearest signature before it and what differs."""
         return recompiles(self.recording)
@@ -101,6 +107,11 @@ class Report:
     def lines(self) -> pd.DataFrame:
         """One row a line of source: what it compiled and loaded, device ms, fallbacks, copies, bytes, peak HBM."""
         return _frames.lines(self.line_rows)
+
+    @property
+    def modules(self) -> pd.DataFrame:
+        """One row a module and phase: what ran in the module itself, without those inside it."""
+        return _frames.modules(self.module_rows)
 
     @property
     def compiles(self) -> pd.DataFrame:

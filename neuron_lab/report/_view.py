@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from neuron_lab.errors import UsageProblem
 from neuron_lab.report._lines import LineRow
+from neuron_lab.report._modules import ModuleRow
 from neuron_lab.report._tables import NeffRow, OpRow
 
-_Row = TypeVar("_Row", OpRow, NeffRow, LineRow)
+_Any: TypeAlias = OpRow | NeffRow | LineRow | ModuleRow
+_Row = TypeVar("_Row", OpRow, NeffRow, LineRow, ModuleRow)
 
 
-def _fallback_ns(row: OpRow | NeffRow | LineRow) -> int:
+def _fallback_ns(row: _Any) -> int:
     return 0 if isinstance(row, NeffRow) else row.fallback_ns
 
 
-def _compile_ns(row: OpRow | NeffRow | LineRow) -> int:
+def _compile_ns(row: _Any) -> int:
     return row.compile_ns + row.load_ns if isinstance(row, LineRow) else row.compile.total_ns
 
 
-_KEYS: dict[str, Callable[[OpRow | NeffRow | LineRow], int]] = {
+_KEYS: dict[str, Callable[[_Any], int]] = {
     "time": lambda row: row.total_ns,
     "compile": _compile_ns,
     "device": lambda row: row.device_ns,
@@ -30,14 +32,14 @@ _KEYS: dict[str, Callable[[OpRow | NeffRow | LineRow], int]] = {
     "bytes": lambda row: row.bytes,
 }
 SORTS = tuple(_KEYS)
-GROUPS = ("op", "neff", "line")
+GROUPS = ("op", "neff", "line", "module")
 
 
 @dataclass(frozen=True, slots=True)
 class View:
     """Show the first `top` rows by `sort`, without those that took less than `min_ms` milliseconds in all.
 
-    `by` is what a row of the table stands for: "op", "neff" or "line". Raises UsageProblem when a value makes no sense.
+    `by` is what a row of the table stands for: "op", "neff", "line" or "module". Raises UsageProblem when a value makes no sense.
     """
 
     top: int = 8

@@ -353,3 +353,32 @@ def test_clipped_gradients() -> None:
         return [nn.utils.clip_grad_norm_(module.parameters(), 0.5), *gradients(module)]
 
     assert_agrees(program, **CLOSE)
+
+
+# Input, weight and whether there is a bias: no rows, no input features, no output features, no dim for one feature.
+LINEAR: dict[str, tuple[tuple[int, ...], tuple[int, ...], bool]] = {
+    "no rows": ((0, 3), (2, 3), True),
+    "no rows of three dims": ((2, 0, 3), (4, 3), True),
+    "no input": ((2, 0), (3, 0), True),
+    "no input of one dim": ((0,), (2, 0), True),
+    "no output": ((2, 3), (0, 3), True),
+    "no rows, no bias": ((0, 3), (2, 3), False),
+    "one feature": ((2, 3), (3,), False),
+    "one feature, no rows": ((0, 3), (3,), False),
+}
+
+
+@pytest.mark.parametrize(("input", "weight", "bias"), LINEAR.values(), ids=LINEAR)
+def test_gradients_of_a_linear_layer_at_its_limits(input: tuple[int, ...], weight: tuple[int, ...], bias: bool) -> None:
+    def program(device: str) -> list[Tensor]:
+        leaves = [drawn(device, *input), drawn(device, *weight), *([drawn(device, *weight[:-1])] if bias else [])]
+        y = F.linear(*leaves)
+        return list(torch.autograd.grad(y, leaves, torch.full_like(y, 2)))
+
+    assert_agrees(program, **CLOSE)
+
+
+def test_a_bias_for_a_feature_without_a_dim_is_refused() -> None:
+    assert_fails_alike(
+        lambda d: F.linear(torch.ones(2, 3, device=d), torch.ones(3, device=d), torch.ones((), device=d))
+    )

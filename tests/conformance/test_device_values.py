@@ -86,6 +86,9 @@ WIDE: dict[str, Program] = {
     "matrix of integers": lambda d: longs(d, 2**33, 1).reshape(1, 2) @ longs(d, 3, 4).reshape(2, 1),
     "complex128": lambda d: torch.tensor([3 + 4j], dtype=torch.complex128, device=d).exp(),
     "complex64": lambda d: torch.tensor([[3 + 4j]], device=d) @ torch.tensor([[3 + 4j]], device=d),
+    "complex numbers that are a part of what is compiled": lambda d: torch.linspace(
+        0j, 1 + 2j, 3, dtype=torch.complex64, device=d
+    ),
     "uint8 wraps": lambda d: -torch.tensor([1], dtype=torch.uint8, device=d),
     "int8 absolute": lambda d: torch.tensor([-128], dtype=torch.int8, device=d).abs(),
     "bools add up": lambda d: torch.ones(300, dtype=torch.bool, device=d).sum(),

@@ -66,6 +66,12 @@ class FakeDevice:
     history: list[tuple[Any, ...]] = field(default_factory=list)
     memory: list[CoreMemory] = field(default_factory=list)
     where: Place | None = None
+    scope: tuple[str | None, str] = (None, "")
+
+    def within(self, module: str | None, phase: str = "forward") -> FakeDevice:
+        """What follows runs in this module and phase."""
+        self.scope = module, phase
+        return self
 
     def at(
         self, line: int, *, file: str = "/project/train.py", function: str = "<module>", first: int = 1
@@ -172,8 +178,8 @@ class FakeSession:
 
     def stop(self) -> FakeLog:
         self.device.sessions.remove(self)
-        self.log.totals = [(*key[:-1], *sums, key[-1]) for key, sums in self._totals.items()]
-        self.log.copy_totals = [(direction, *sums, where) for (direction, where), sums in self._copies.items()]
+        self.log.totals = [(*key[:4], *sums, *key[4:]) for key, sums in self._totals.items()]
+        self.log.copy_totals = [(*key[:1], *sums, *key[1:]) for key, sums in self._copies.items()]
         self.log.fallbacks = [(*key, *sums) for key, sums in self._fallbacks.items()]
         return self.log
 
@@ -186,11 +192,15 @@ class FakeSession:
             _add(self._fallbacks, event[:2], event[2:])
         elif what == "copies":
             direction, _, start, end, nbytes, where = event
-            _add(self._copies, (direction, where), (1, end - start, nbytes))
+            _add(self._copies, (direction, where, *self.device.scope), (1, end - start, nbytes))
             self._append(self.log.copies, event)
         else:
             op, kind, neff, core, _, start, end, device_ns, nbytes, cold, where = event
-            _add(self._totals, (op, kind, neff, core, where), (1, int(cold), end - start, device_ns, nbytes))
+            _add(
+                self._totals,
+                (op, kind, neff, core, where, *self.device.scope),
+                (1, int(cold), end - start, device_ns, nbytes),
+            )
             self._append(self.log.ops, event)
 
     def _append(self, ring: list[tuple[Any, ...]], event: tuple[Any, ...]) -> None:

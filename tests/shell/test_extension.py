@@ -181,7 +181,7 @@ COMPLETIONS = {
     "%neuron profile --to": {"--top"},
     "%%neuron profile --sort ": {"time", "compile", "device", "fallback", "calls", "bytes"},
     "%neuron explain NRN01": {"NRN011", "NRN012", "NRN013", "NRN014"},
-    "%neuron profile --by ": {"op", "neff", "line"},
+    "%neuron profile --by ": {"op", "neff", "line", "module"},
     "%%neuron profile --sort c": {"compile", "calls"},
     "x = %neuron la": {"last"},
 }

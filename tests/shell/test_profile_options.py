@@ -71,6 +71,15 @@ def test_top_sort_and_min_ms(shell: Shell) -> None:
     assert "… 2 more" in shell.reports[0]
 
 
+def test_by_module(shell: Shell) -> None:
+    shell.run(
+        "%%neuron profile --by module\ndev.within('Net.head').run('aten::a', device_ms=2)\ndev.within(None, 'backward').run('aten::b')"
+    )
+    (text,) = shell.reports
+    assert "\nNet.head  " in text and "\n(no module) " in text and "\naten::a" not in text
+    assert shell.profile.modules.phase.tolist() == ["forward", "backward"]
+
+
 def test_budget_that_holds(shell: Shell) -> None:
     result = shell.run(
         "%%neuron profile --fail-over 'neffs=1, fallbacks=0, ms=5'\ndev.run('aten::a', compile_ms=(1, 1, 1))\n'fine'"

@@ -41,7 +41,7 @@ from neuron_lab.recording import (
     loads,
 )
 from neuron_lab.render import chrome_trace, session_text, speedscope
-from neuron_lab.report import Report, session_row
+from neuron_lab.report import GROUPS, Report, View, session_row
 from tests.fakes.device import FakeDevice
 from tests.unit.test_render import crowded, recorded
 
@@ -67,6 +67,7 @@ memory_logs = st.builds(
     many(OutOfMemory, some_count, whole, whole, whole, whole, place, held),
     some_count,
 )
+scope = (place, neff, st.sampled_from(["", "forward", "backward", "optimizer"]) | text)
 compiles = many(Compile, text, text, text, whole, some_count, some_count, some_count, text)
 recordings = st.builds(
     Recording,
@@ -77,8 +78,8 @@ recordings = st.builds(
     environment=st.builds(Environment, text, st.booleans(), text, some_count, st.dictionaries(text, text, max_size=2)),
     ops=many(OpCall, text, text, neff, some_count, whole, whole, whole, some_count, some_count, st.booleans(), place),
     copies=many(Copy, text, some_count, whole, whole, some_count, place),
-    op_totals=many(OpTotal, text, text, neff, some_count, some_count, some_count, whole, whole, some_count, place),
-    copy_totals=many(CopyTotal, text, some_count, some_count, some_count, place),
+    op_totals=many(OpTotal, text, text, neff, some_count, some_count, some_count, whole, whole, some_count, *scope),
+    copy_totals=many(CopyTotal, text, some_count, some_count, some_count, *scope),
     compiles=compiles,
     fallbacks=many(Fallback, text, text, some_count, some_count),
     startups=st.lists(st.tuples(whole, whole), max_size=2).map(tuple),
@@ -108,8 +109,10 @@ def test_round_trip_gives_an_equal_recording(recording: Recording) -> None:
 def test_any_recording_can_be_shown(recording: Recording) -> None:
     """A file may hold what no device records."""
     p = Profile(Report(recording, "file.json"))
-    assert max(map(len, p.to_text().splitlines())) <= 100
-    assert p.to_html()
+    for by in GROUPS:
+        shown = Profile(p.report, View(by=by))
+        assert max(map(len, shown.to_text().splitlines())) <= 100
+        assert shown.to_html()
     assert p.compare(p).to_text()
     assert session_row(p.report).wall_ns == recording.wall_ns
     for export in (chrome_trace, speedscope):

@@ -10,10 +10,9 @@
 namespace neuron {
 namespace {
 
-template <class Index>
-bool within(const at::Tensor& index, int64_t size, bool negative, std::optional<int64_t> ignored) {
-  const int64_t low = negative ? -size : 0;
-  auto good = [&](Index value) { return (value >= low && value < size) || (ignored && value == *ignored); };
+// Whether every element is good, asked in order.
+template <class Index, class Good>
+bool all(const at::Tensor& index, Good good) {
   const auto* data = static_cast<const Index*>(index.const_data_ptr());
   if (index.is_contiguous())
     return std::all_of(data, data + index.numel(), good);
@@ -31,14 +30,41 @@ bool within(const at::Tensor& index, int64_t size, bool negative, std::optional<
   return true;
 }
 
-bool within(const at::Tensor& index, int64_t size, bool negative, std::optional<int64_t> ignored) {
+template <class Good>
+bool all(const at::Tensor& index, Good good) {
   if (!index.defined() || index.numel() == 0)
     return true;
   if (index.scalar_type() == at::kLong)
-    return within<int64_t>(index, size, negative, ignored);
+    return all<int64_t>(index, good);
   if (index.scalar_type() == at::kInt)
-    return within<int32_t>(index, size, negative, ignored);
+    return all<int32_t>(index, good);
   return true;
+}
+
+bool within(const at::Tensor& index, int64_t size, bool negative, std::optional<int64_t> ignored) {
+  const int64_t low = negative ? -size : 0;
+  return all(index, [&](int64_t value) { return (value >= low && value < size) || (ignored && value == *ignored); });
+}
+
+// Where bags begin in a list of `size` entries: the first at 0, none before the one in front of it.
+bool are_offsets(const at::Tensor& offsets, int64_t size) {
+  int64_t previous = 0;
+  bool first = true;
+  return all(offsets, [&](int64_t value) {
+    const bool good = first ? value == 0 : value >= previous && value <= size;
+    first = false;
+    previous = value;
+    return good;
+  });
+}
+
+int64_t product(const c10::IValue& size) {
+  if (size.isInt())
+    return size.toInt();
+  int64_t out = 1;
+  for (const c10::IValue& item : size.toListRef())
+    out *= item.toInt();
+  return out;
 }
 
 bool within(const IndexRule& rule, const c10::IValue* arguments) {
@@ -55,10 +81,12 @@ bool within(const IndexRule& rule, const c10::IValue* arguments) {
   }
   if (!index.isTensor())
     return true;
+  if (rule.offsets)
+    return are_offsets(index.toTensor(), of.numel());
   if (rule.flat)
     return within(index.toTensor(), of.numel(), true, std::nullopt);
   int64_t dim = rule.dim_argument >= 0 ? arguments[rule.dim_argument].toInt() : rule.dim;
-  int64_t size = rule.size_argument >= 0 ? arguments[rule.size_argument].toInt() : 1;
+  int64_t size = rule.size_argument >= 0 ? product(arguments[rule.size_argument]) : 1;
   if (rule.size_argument < 0 && of.dim() > 0) {
     if (dim < 0)
       dim += of.dim();

@@ -16,7 +16,7 @@ enum class Route : int8_t { compile, host, fallback };
 // One index argument of an op; positions in its schema, -1 for none. From _indices.py.
 struct IndexRule {
   int index, of, dim, dim_argument, size_argument, ignore_argument;
-  bool negative, flat;
+  bool negative, flat, offsets;
 };
 
 struct OpInfo {

@@ -9,23 +9,23 @@ std::atomic<int> g_sessions{0};
 
 namespace {
 
-std::vector<std::shared_ptr<Session>> g_open; // GIL held
+// Never destructed: a session that is open at exit holds Python objects, and static objects outlive the interpreter. GIL held.
+auto& g_open = *new std::vector<std::shared_ptr<Session>>;
 
 } // namespace
 
-void own(Session& session, Frame& frame) {
-  if (frame.code && !session.codes.insert(frame.code).second)
-    Py_DECREF(frame.code);
-}
-
 void each_session(const std::function<void(Session&)>& visit) {
-  for (auto& session : g_open)
+  for (size_t i = 0; i < g_open.size(); ++i) {
+    const auto session = g_open[i]; // a visit may run Python, and another thread then open or close one
     visit(*session);
+  }
 }
 
 Session::~Session() {
   for (PyCodeObject* code : codes)
     Py_DECREF(code);
+  for (auto& entry : modules)
+    Py_DECREF(entry.second.reference);
 }
 
 std::shared_ptr<Session> open_session(size_t capacity) {
@@ -46,10 +46,10 @@ void close_session(const std::shared_ptr<Session>& session) {
 }
 
 void push_into(Session& session, OpEvent event) {
-  event.frame = user_frame(session.owner);
-  own(session, event.frame);
+  event.frame = user_frame(session, Look::all);
   append(session, session.ops, event, session.dropped);
-  OpTotal& total = session.op_totals[{event.op, event.kind, event.plan, event.reason, event.core, event.frame.code, event.frame.line}];
+  const Frame& from = event.frame;
+  OpTotal& total = session.op_totals[{event.op, event.kind, event.plan, event.reason, event.core, from.code, from.line, from.module, from.phase}];
   total.calls++;
   total.cold += event.cold;
   total.total_ns += event.end_ns - event.start_ns;
@@ -61,23 +61,21 @@ void push_into(Session& session, OpEvent event) {
 
 void push(const OpEvent& event) {
   profile(event);
-  for (auto& session : g_open)
-    push_into(*session, event);
+  each_session([&](Session& session) { push_into(session, event); });
 }
 
 void push(const CopyEvent& event) {
   profile(event);
   PyGILState_STATE gil = PyGILState_Ensure();
-  for (auto& session : g_open) {
+  each_session([&](Session& session) {
     CopyEvent mine = event;
-    mine.frame = user_frame(session->owner);
-    own(*session, mine.frame);
-    append(*session, session->copies, mine, session->dropped);
-    CopyTotal& total = session->copy_totals[{mine.direction, mine.frame.code, mine.frame.line}];
+    mine.frame = user_frame(session, Look::all);
+    append(session, session.copies, mine, session.dropped);
+    CopyTotal& total = session.copy_totals[{mine.direction, mine.frame.code, mine.frame.line, mine.frame.module, mine.frame.phase}];
     total.calls++;
     total.total_ns += event.end_ns - event.start_ns;
     total.bytes += event.bytes;
-  }
+  });
   PyGILState_Release(gil);
 }
 
@@ -85,8 +83,7 @@ void count_sync() {
   if (!recording())
     return;
   PyGILState_STATE gil = PyGILState_Ensure();
-  for (auto& session : g_open)
-    session->syncs++;
+  each_session([](Session& session) { session.syncs++; });
   PyGILState_Release(gil);
 }
 

@@ -21,12 +21,29 @@ struct Plan;
 // depends on the data). empty: no elements, nothing to compile. decomposed: PyTorch's composite kernel ran, its parts are ops.
 enum class Kind : int8_t { compiled, fallback, host, empty, decomposed };
 
+// backward: autograd runs it. optimizer: inside an optimizer's step or zero_grad, but not in the step's closure.
+enum class Phase : int8_t { forward, backward, optimizer };
+
+struct Session;
+
+// Where a call came from; what it points to belongs to the session.
 struct Frame {
-  PyCodeObject* code = nullptr; // a new reference when it comes from user_frame; borrowed inside events
+  PyCodeObject* code = nullptr; // of the user's line; none: no line of the user's
   int line = 0;
+  const std::string* module = nullptr; // path of the innermost module that was running
+  Phase phase = Phase::forward;
 };
-extern PyObject* g_is_user_file;
-Frame user_frame(PyThreadState* owner);
+enum class Look : int8_t { line, all }; // for the line only, or for module and phase too
+Frame user_frame(Session& session, Look look); // GIL held
+
+// From _scopes.py; strong references, set once.
+struct FrameRules {
+  PyObject* is_user_file = nullptr; // (file name) -> bool
+  PyObject* name_modules = nullptr; // (the running modules, innermost first) -> [(module, path), ...]
+  PyObject* module_call = nullptr; // the code object that every module's call passes
+  std::vector<PyObject*> optimizer; // and those that an optimizer's work passes
+};
+extern FrameRules g_frame_rules;
 
 struct OpEvent {
   const OpInfo* op;
@@ -84,19 +101,27 @@ struct Oom {
   Holdings live;
 };
 
+// A weak reference: a session must not keep a model, and with it HBM, alive.
+struct NamedModule {
+  PyObject* reference;
+  const std::string* path;
+};
+
 struct Session {
   ~Session(); // GIL held
   size_t capacity;
   std::deque<OpEvent> ops;
   std::deque<CopyEvent> copies;
-  std::map<std::tuple<const OpInfo*, Kind, const Plan*, const char*, int8_t, PyCodeObject*, int>, OpTotal> op_totals;
-  std::map<std::tuple<Direction, PyCodeObject*, int>, CopyTotal> copy_totals;
+  std::map<std::tuple<const OpInfo*, Kind, const Plan*, const char*, int8_t, PyCodeObject*, int, const std::string*, Phase>, OpTotal> op_totals;
+  std::map<std::tuple<Direction, PyCodeObject*, int, const std::string*, Phase>, CopyTotal> copy_totals;
   std::deque<MemoryEvent> memory;
   std::map<int8_t, CoreUse> cores;
   std::map<std::pair<int8_t, Line>, int64_t> line_peaks; // the highest use after the line took something
   std::unordered_map<const Block*, Line> blocks; // taken in the session and alive
   std::vector<Oom> ooms; // the first few
   std::set<PyCodeObject*> codes; // strong references to every code object named above
+  std::set<std::string> paths; // every module path named above
+  std::unordered_map<PyObject*, NamedModule> modules;
   PyThreadState* owner = nullptr; // of the thread that opened the session
   int64_t syncs = 0, dropped = 0, dropped_changes = 0, check_ns = 0;
 };
@@ -108,8 +133,6 @@ inline bool recording() {
   return g_sessions.load(std::memory_order_relaxed) > 0;
 }
 std::shared_ptr<Session> open_session(size_t capacity);
-// Make the session own the frame's code object.
-void own(Session& session, Frame& frame);
 
 // `dropped` counts what no longer fits.
 template <class Event>

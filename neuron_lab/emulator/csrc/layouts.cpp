@@ -31,7 +31,8 @@ TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
 void refuse_layout(const std::string& op) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       false, op, ": the neuron device holds dense tensors only, not sparse, quantized, MKL-DNN or strided nested ones. Do this part on the CPU, "
-      "x.cpu() there and .to(\"neuron\") with the dense result (sparse gradients: sparse=False; nested tensors: layout=torch.jagged).");
+      "x.cpu() there and .to(\"neuron\") with the dense result (sparse gradients: sparse=False; nested tensors: layout=torch.jagged; "
+      "nn.TransformerEncoder with a padding mask: enable_nested_tensor=False).");
 }
 
 } // namespace neuron

@@ -52,6 +52,11 @@ py::object where(const PyCodeObject* code, int line) {
   return py::make_tuple(py::handle(code->co_filename), code->co_firstlineno, py::handle(code->co_qualname), line);
 }
 
+py::object module_name(const std::string* path) {
+  return path ? py::object(py::str(*path)) : py::object(py::none());
+}
+
+constexpr const char* kPhases[] = {"forward", "backward", "optimizer"};
 constexpr const char* kDirections[] = {"h2d", "d2h", "d2d"};
 
 // [(where, bytes, blocks), ...]
@@ -84,17 +89,17 @@ py::dict drain(const Session& session) {
   for (const OpEvent& e : session.ops)
     ops.append(py::make_tuple(e.op->name, kind_name(e.kind), neff_of(e.plan), int(e.core), e.thread, e.start_ns, e.end_ns, e.device_ns, e.bytes, e.cold, where(e.frame.code, e.frame.line)));
   for (auto& [key, t] : session.op_totals) {
-    auto& [op, kind, plan, refusal, core, code, line] = key;
+    auto& [op, kind, plan, refusal, core, code, line, module, phase] = key;
     const std::string reason = refusal ? refusal : plan && !plan->reason.empty() ? plan->reason : op->reason;
-    totals.append(py::make_tuple(op->name, kind_name(kind), neff_of(plan), int(core), t.calls, t.cold, t.total_ns, t.device_ns, t.bytes, where(code, line), reason));
+    totals.append(py::make_tuple(op->name, kind_name(kind), neff_of(plan), int(core), t.calls, t.cold, t.total_ns, t.device_ns, t.bytes, where(code, line), module_name(module), kPhases[int(phase)], reason));
     if (plan && (plan->wide_integers || plan->wide_floats))
       wide.append(py::make_tuple(op->name, plan->wide_integers, plan->wide_floats, t.calls, t.beyond_32_bits, where(code, line)));
   }
   for (const CopyEvent& e : session.copies)
     copies.append(py::make_tuple(kDirections[int(e.direction)], int(e.core), e.start_ns, e.end_ns, e.bytes, where(e.frame.code, e.frame.line)));
   for (auto& [key, t] : session.copy_totals) {
-    auto& [direction, code, line] = key;
-    copy_totals.append(py::make_tuple(kDirections[int(direction)], t.calls, t.total_ns, t.bytes, where(code, line)));
+    auto& [direction, code, line, module, phase] = key;
+    copy_totals.append(py::make_tuple(kDirections[int(direction)], t.calls, t.total_ns, t.bytes, where(code, line), module_name(module), kPhases[int(phase)]));
   }
   py::dict out;
   out["ops"] = ops;
@@ -140,7 +145,11 @@ PYBIND11_MODULE(NEURON_LAB_MODULE, m) {
     g_callbacks.make_plan = keep(std::move(make_plan));
   });
   bind_graphs(m);
-  m.def("set_is_user_file", [](py::object answer) { g_is_user_file = keep(std::move(answer)); });
+  m.def("set_frame_rules", [](py::object is_user_file, py::object name_modules, py::object module_call, py::list optimizer) {
+    g_frame_rules = {keep(std::move(is_user_file)), keep(std::move(name_modules)), keep(std::move(module_call))};
+    for (py::handle code : optimizer)
+      g_frame_rules.optimizer.push_back(code.inc_ref().ptr());
+  });
   m.def("set_runtime", [](py::object import_dlpack, py::object device) {
     g_callbacks.import_dlpack = keep(std::move(import_dlpack));
     g_callbacks.device = keep(std::move(device));

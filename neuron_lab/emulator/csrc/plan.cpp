@@ -1,6 +1,7 @@
 // What Python says about ops and calls, and the table of plans: how each overload is served, and one plan for each signature.
 #include "dispatch.h"
 
+#include <pybind11/complex.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/DynamicTypes.h>
@@ -227,7 +228,7 @@ OpInfo& info_of(const c10::OperatorHandle& op) {
     info->takes_host_tensors = py::cast<bool>(answer[3]);
     info->skips_empty_inputs = py::cast<bool>(answer[4]);
     info->name = py::cast<std::string>(answer[5]);
-    for (const auto& rule : py::cast<std::vector<std::tuple<int, int, int, int, int, int, bool, bool>>>(answer[6]))
+    for (const auto& rule : py::cast<std::vector<std::tuple<int, int, int, int, int, int, bool, bool, bool>>>(answer[6]))
       info->index_rules.push_back(std::make_from_tuple<IndexRule>(rule));
     info->number_is_element = py::cast<bool>(answer[7]);
     info->divides = py::cast<bool>(answer[8]);

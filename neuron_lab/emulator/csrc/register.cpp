@@ -4,6 +4,7 @@
 #include <ATen/ops/bernoulli_ops.h>
 #include <ATen/ops/empty_like_ops.h>
 #include <ATen/ops/native_dropout_backward_ops.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/core/enum_tag.h>
 #include <torch/library.h>
 
@@ -83,6 +84,26 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
   return {stack.back().toTensor(), mask};
 }
 
+// Without elements there is no buffer to hand to an executable, and no CPU kernel to go to.
+void linear_backward(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  const c10::IValue* arguments = stack->data() + stack->size() - op.schema().arguments().size();
+  const at::Tensor self = arguments[0].toTensor(), gradient = arguments[1].toTensor(), weight = arguments[2].toTensor();
+  if (self.numel() != 0 && gradient.numel() != 0 && weight.numel() != 0)
+    return run(op, keys, stack);
+  const auto wanted = arguments[3].toBoolList().vec();
+  const auto bias_sizes = weight.sizes().slice(0, size_t(weight.dim() - 1));
+  torch::jit::drop(*stack, op.schema().arguments().size());
+  auto zeros = [&](c10::IntArrayRef sizes) { return at::zeros(sizes, gradient.options()); };
+  at::Tensor of_input, of_weight, of_bias;
+  if (wanted[0])
+    of_input = zeros(self.sizes());
+  if (wanted[1]) // the CPU's strides: without input features it is a product's transpose
+    of_weight = weight.dim() == 2 && weight.size(1) == 0 ? zeros({0, weight.size(0)}).t() : zeros(weight.sizes());
+  if (wanted[2]) // without input features the bias has a gradient all the same
+    of_bias = gradient.numel() != 0 ? gradient.reshape({-1, c10::multiply_integers(bias_sizes)}).sum(0).reshape(bias_sizes) : zeros(bias_sizes);
+  torch::jit::push(*stack, of_input, of_weight, of_bias);
+}
+
 // As TorchNeuron: `p.data = device_tensor` works and module.to("neuron") keeps its Parameter objects, so an optimizer built
 // before the move stays linked.
 bool shallow_copy_compatible(const at::Tensor& self, const at::Tensor& from) {
@@ -117,6 +138,7 @@ void register_ops() {
   };
   aten.impl("_to_copy", CppFunction::makeFromBoxedFunction<&to_copy>());
   aten.impl("native_dropout", &native_dropout);
+  aten.impl("linear_backward", CppFunction::makeFromBoxedFunction<&linear_backward>());
   aten.impl("_has_compatible_shallow_copy_type", &shallow_copy_compatible);
   for (const c10::OperatorName& name : dispatcher.getRegistrationsForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional))
     add(name);

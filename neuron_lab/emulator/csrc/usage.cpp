@@ -24,8 +24,7 @@ void log(Session& session, MemoryEvent event) {
 
 void take(Session& session, const Block& block, int64_t used, int64_t at) {
   CoreUse& use = use_of(session, block, used - int64_t(block.nbytes));
-  Frame frame = user_frame(session.owner);
-  own(session, frame);
+  const Frame frame = user_frame(session, Look::line);
   const Line line{frame.code, frame.line};
   session.blocks[&block] = line;
   Held& held = use.live[line];
@@ -83,8 +82,7 @@ void record_oom(c10::DeviceIndex core, int64_t asked) {
   each_session([&](Session& session) {
     if (session.ooms.size() == kKept)
       return;
-    Frame frame = user_frame(session.owner);
-    own(session, frame);
+    const Frame frame = user_frame(session, Look::line);
     session.ooms.push_back({core, at, asked, used, hbm_limit(), frame, session.cores[core].live});
   });
 }

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
+from torch._prims_common import suggest_memory_format
 
 from ._records import Unlowerable
 
@@ -44,11 +45,31 @@ def _heaviside(self: Tensor, values: Tensor) -> Tensor:
     return _as_a_sum(aten.heaviside.default)(self, values)
 
 
+def _max_unpool2d(self: Tensor, indices: Tensor, output_size: Sequence[int]) -> Tensor:
+    """A batch keeps its memory format."""
+    result: Tensor = aten.max_unpool2d.default(self, indices, output_size)
+    return torch.empty_like(result, memory_format=suggest_memory_format(self)) if self.dim() == 4 else result
+
+
+def _linear_backward(
+    self: Tensor, grad_output: Tensor, weight: Tensor, output_mask: Sequence[bool]
+) -> tuple[Tensor | None, ...]:
+    """PyTorch's own takes every weight for a matrix."""
+    if weight.dim() != 1:
+        result: tuple[Tensor | None, ...] = aten.linear_backward.default(self, grad_output, weight, output_mask)
+        return result
+    shapes = (self.shape, weight.shape, torch.Size())
+    made = zip(shapes, output_mask, strict=True)
+    return tuple(grad_output.new_empty(shape) if wanted else None for shape, wanted in made)
+
+
 METADATA: dict[OpOverload, Callable[..., Any]] = {
     # PyTorch's own clones into a plain layout; the CPU's kernel keeps that of its input.
     aten.native_dropout_backward.default: lambda grad_output, mask, scale: grad_output * mask * scale,
     aten.roll.default: _roll,
     aten.heaviside.default: _heaviside,
+    aten.linear_backward.default: _linear_backward,
+    aten.max_unpool2d.default: _max_unpool2d,
     **{
         op: _as_a_sum(op)
         for op in (

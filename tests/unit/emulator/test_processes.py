@@ -49,6 +49,20 @@ def neffs(root: Path) -> list[Path]:
     return sorted(root.rglob("*.neff"))
 
 
+def test_a_session_left_open_at_exit_does_no_harm() -> None:
+    """It holds the only references to code objects and modules, which must not be given back after Python has ended."""
+    program = """
+import torch
+from neuron_lab.emulator import events
+x = torch.ones(2, device="neuron")
+events.hook().start()
+for i in range(300):
+    exec(compile(f"class Own{i}(torch.nn.Module):\\n    def forward(self, x): return x + x\\nOwn{i}()(x)", f"cell{i}", "exec"))
+print("done")
+"""
+    assert output_of(program) == "done"
+
+
 def test_a_second_process_compiles_nothing(root: Path) -> None:
     value, compiled, read = worked(root)
     assert (value, compiled, read) == (36, 0, len(neffs(root)))

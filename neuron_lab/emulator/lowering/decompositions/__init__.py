@@ -9,6 +9,7 @@ def register() -> None:
         activations,
         arithmetic,
         attention,
+        bags,
         bessel,
         complex,
         convolution,

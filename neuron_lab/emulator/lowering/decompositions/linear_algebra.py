@@ -101,10 +101,15 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def linear_backward(
     self: Tensor, grad_output: Tensor, weight: Tensor, output_mask: Sequence[bool]
 ) -> tuple[Tensor | None, ...]:
+    matrix = torch.reshape(
+        weight, [-1, weight.size(-1)]
+    )  # a weight of one dim has one output feature, and no dim for it
     rows = torch.reshape(self, [-1, self.size(-1)])
-    grads = torch.reshape(grad_output, [-1, grad_output.size(-1)])
-    grad_input = torch.reshape(torch.mm(grads, torch.conj_physical(weight)), self.shape) if output_mask[0] else None
+    grads = torch.reshape(grad_output, [-1, matrix.size(0)])
+    grad_input = torch.reshape(torch.mm(grads, torch.conj_physical(matrix)), self.shape) if output_mask[0] else None
     grad_weight = torch.mm(grads.t(), torch.conj_physical(rows)) if output_mask[1] else None
+    if grad_weight is not None and weight.dim() == 1:
+        grad_weight = torch.reshape(grad_weight, weight.shape)
     return grad_input, grad_weight, torch.sum(grads, [0]) if output_mask[2] else None
 
 
