@@ -1,15 +1,63 @@
-"""Cuts a graph at the nodes that must run as eager ops, so that those run in the order of the program."""
+"""Cuts a graph into parts: around the nodes that must run as eager ops, in the program's order, and before views it hands out."""
 
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import fx
+from torch._prims_common import is_non_overlapping_and_dense_or_false as is_dense
 
-__all__ = ["split"]
+__all__ = ["split", "with_views_last"]
+
+
+def with_views_last(graph: fx.Graph) -> set[str]:
+    """Results that share memory with an input or another result become views made at the end; gives the names of those nodes.
+
+    A part gives each result memory of its own: a write to one would not be seen by the other.
+    """
+    output = next(node for node in graph.nodes if node.op == "output")
+    roots = {node: _root(node) for node in output.all_input_nodes}
+    count = Counter(roots.values())
+    copies: dict[fx.Node, fx.Node] = {}
+    replaced: dict[fx.Node, fx.Node] = {}
+    with graph.inserting_before(output):
+        for node, root in roots.items():
+            if node is not root and (root.op == "placeholder" or (count[root] > 1 and is_dense(root.meta["val"]))):
+                replaced[node] = _repeated(graph, node, root, copies)
+    output.args = fx.map_arg(output.args, lambda node: replaced.get(node, node))
+    for node in reversed(list(graph.nodes)):
+        if node in copies and not node.users:
+            graph.erase_node(node)
+    return {copy.name for copy in copies.values()}
+
+
+def _root(node: fx.Node) -> fx.Node:
+    """What `node` is a view of, perhaps itself."""
+    while True:
+        source = node.args[0] if node.args else None
+        if not isinstance(source, fx.Node) or not _is_view(source if _takes_one_of_several(node) else node):
+            return node
+        node = source
+
+
+def _is_view(node: fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target.is_view
+
+
+def _repeated(graph: fx.Graph, node: fx.Node, root: fx.Node, copies: dict[fx.Node, fx.Node]) -> fx.Node:
+    if node is root:
+        return node
+    if node not in copies:
+        source = node.args[0]
+        assert isinstance(source, fx.Node)
+        _repeated(graph, source, root, copies)
+        copies[node] = graph.node_copy(node, lambda original: copies.get(original, original))
+    return copies[node]
 
 
 def split(gm: fx.GraphModule, eager: Collection[str]) -> fx.GraphModule:

@@ -15,7 +15,7 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
-from neuron_lab.emulator import _fallback, compiler, events
+from neuron_lab.emulator import _artifacts, _fallback, compiler, events
 from neuron_lab.emulator._indices import index_rules
 from neuron_lab.emulator._worker import Worker
 from neuron_lab.emulator.cache import NeffStore, Port, StoredNeff, default_root, fingerprint, key_of
@@ -185,11 +185,20 @@ def graph_plan(name: str, module: fx.GraphModule, leaves: Sequence[Leaf]) -> tup
     dtype = torch.get_default_dtype()
     inputs = ", ".join(map(_leaf_text, leaves))
     signature = f"graph({inputs}) default={_short(dtype)}\n{module.graph}"
-    unit = _Unit(name, signature, tuple(leaves), lambda: lower_graph(module, leaves, dtype), optimised=True)
+    preserve = functools.partial(_preserve, module, leaves, dtype) if _artifacts.are_wanted() else None
+    unit = _Unit(name, signature, tuple(leaves), lambda: lower_graph(module, leaves, dtype), preserve, optimised=True)
     plan, launch, key = _worker.run(f"{name}\n{signature}", lambda: _obtain(unit))
     if plan is None:
         raise Unlowerable("no result has an element")
     return _planned(plan, launch, key)
+
+
+def _preserve(module: fx.GraphModule, leaves: Sequence[Leaf], dtype: torch.dtype, stored: StoredNeff, key: str) -> None:
+    from neuron_lab.emulator.lowering import torch_dialect
+
+    _start_toolchain()
+    raw = torch_dialect(module, leaves, dtype)
+    _artifacts.preserve(stored.op.removeprefix("graph::"), str(module.graph), stored, key, raw)
 
 
 def _planned(plan: ExecPlan, launch: Any, key: str) -> tuple[Any, ...]:
@@ -212,6 +221,8 @@ class _Unit:
     signature: str
     leaves: tuple[Leaf, ...]
     lower: Callable[[], Lowered]
+    preserve: Callable[[StoredNeff, str], None] | None = None
+    """What is done with the NEFF and its key besides."""
     optimised: bool = False
 
 
@@ -237,6 +248,8 @@ def _obtain(unit: _Unit) -> tuple[ExecPlan | None, Any, str]:
             spent = time.perf_counter_ns() - started
             event = events.Compile(unit.name, key, "disk", started, 0, 0, spent, unit.signature)
             events.compiled(event, len(stored.executable))
+            if unit.preserve is not None:
+                unit.preserve(stored, key)
             return plan, _launcher(executable, plan), key
     return _compile(unit, key, disk)
 
@@ -268,6 +281,8 @@ def _compile(unit: _Unit, key: str, disk: NeffStore) -> tuple[ExecPlan | None, A
         bytes_accessed=cost.bytes_accessed,
     )
     disk.put(key, stored)
+    if unit.preserve is not None:
+        unit.preserve(stored, key)
     trace_ns, lower_ns = int(lowered.trace_s * 1e9), int(lowered.lower_s * 1e9)
     event = events.Compile(unit.name, key, "compiled", started, trace_ns, lower_ns, compile_ns, unit.signature)
     events.compiled(event, len(stored.executable))

@@ -17,13 +17,14 @@ import torch
 from torch import Tensor, fx
 
 from neuron_lab.emulator import compiler, dispatch
-from neuron_lab.emulator._parts import split
+from neuron_lab.emulator._parts import split, with_views_last
 from neuron_lab.emulator.lowering import Leaf, Unlowerable, UnlowerableNode
 
 __all__ = ["neuron_backend"]
 
 _log = logging.getLogger(__name__)
 _DYNAMIC = "Dynamic shapes detected in the model, but torch-neuronx requires static shapes."
+_NO_COPIES = "TORCH_NEURONX_DYNAMO_DISABLE_CPU_AUTOCOPY"
 _numbers = itertools.count()
 
 
@@ -47,12 +48,36 @@ def neuron_backend(
         inference_compiler=compile_as["inference"],
     )
     compiled: Callable[..., Any] = backend(gm, example_inputs)
-    return compiled
+    return _without_host_inputs(compiled) if os.environ.get(_NO_COPIES) == "1" else compiled
+
+
+def _without_host_inputs(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """`compiled`, which otherwise copies host tensors to the device, with TorchNeuron's error for the first of them."""
+
+    def call(*inputs: Any) -> Any:
+        for index, value in enumerate(inputs):
+            if isinstance(value, Tensor) and value.device.type == "cpu":
+                raise RuntimeError(f"Input tensor at index {index} is on cpu device; {_NO_COPIES}=1 forbids to copy it")
+        return compiled(*inputs)
+
+    return call
 
 
 def _specialise(inputs: Sequence[Any]) -> None:
-    """Guard on the very sizes: after a second shape Dynamo tries a symbolic one, but every shape has a NEFF of its own."""
+    """Guard on the very sizes: after a second shape Dynamo tries a symbolic one, but every shape has a NEFF of its own.
+
+    Raises RuntimeError for a size that the program marked as dynamic.
+    """
+    from torch._guards import TracingContext
+
+    tracing = TracingContext.try_get()
+    contexts: Any = {} if tracing is None else tracing.tensor_to_context
     for value in inputs:
+        constraints = getattr(contexts.get(value), "constraint_sizes", ()) if isinstance(value, Tensor) else ()
+        if any(
+            wish is not None and not wish.warn_only for wish in constraints
+        ):  # Dynamo's own tries may fail, with a warning
+            raise RuntimeError(f"{_DYNAMIC} Remove mark_dynamic.")
         if isinstance(value, torch.SymInt):
             int(value)
         elif isinstance(value, Tensor):
@@ -78,12 +103,17 @@ def _compile(gm: fx.GraphModule, name: str) -> fx.GraphModule:
     from neuron_lab.emulator.lowering import always_eager
 
     _draw_again_from_the_host(gm)
+    views = with_views_last(gm.graph)
     # Known before anything is lowered: found one at a time, each would cost the parts before it again.
-    refused = {node.name: reason for node in gm.graph.nodes if (reason := always_eager(node)) is not None}
+    refused = {
+        node.name: reason
+        for node in gm.graph.nodes
+        if node.name not in views and (reason := always_eager(node)) is not None
+    }
     for node_name, reason in refused.items():
         _refuse(gm, node_name, reason, name)
     for _ in range(len(gm.graph.nodes)):
-        candidate = split(gm, refused)
+        candidate = split(gm, refused.keys() | views)
         try:
             return _with_compiled_parts(candidate, name)
         except UnlowerableNode as error:
@@ -170,6 +200,8 @@ class _Part(torch.nn.Module):
 
 def _compile_part(part: fx.GraphModule, values: Sequence[Any], label: str) -> _Part | None:
     """The compiled part; None when the compiler refuses the part as a whole, which then runs op by op."""
+    from torch._dynamo.utils import counters
+
     from neuron_lab.emulator import shim
 
     if not all(isinstance(value, Tensor) for value in values):
@@ -182,6 +214,7 @@ def _compile_part(part: fx.GraphModule, values: Sequence[Any], label: str) -> _P
     except (Unlowerable, compiler.CompileError) as error:
         _log.info("%s runs op by op: %s", label, error)
         return None
+    counters["neuron"]["compiled_graphs"] += 1
     graph = shim().make_graph(f"graph::{label}", [(leaf.dtype, leaf.sizes, leaf.layout) for leaf in leaves], answer)
     return _Part(graph, shim().call_graph)
 

@@ -43,7 +43,9 @@ def _resnet18() -> tuple[nn.Module, dict[str, Any]]:
 
 def _architecture(name: str) -> tuple[nn.Module, dict[str, Any]]:
     model, inputs = ARCHITECTURES[name].model(), ARCHITECTURES[name].inputs()
-    model.loss_type = model.loss_type or "ForCausalLM"  # otherwise GPT-2 warns inside its forward, which breaks the graph
+    model.loss_type = (
+        model.loss_type or "ForCausalLM"
+    )  # otherwise GPT-2 warns inside its forward, which breaks the graph
     for module in model.modules():
         for option, value in vars(module).items():
             if isinstance(value, float) and (option == "p" or "drop" in option):

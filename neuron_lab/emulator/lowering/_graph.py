@@ -12,7 +12,7 @@ from torch import Tensor, fx
 
 from ._fake import fake_tensors
 from ._layout import buffer_shape, contiguous_strides, physical_order, to_buffer, to_logical
-from ._mlir import to_stablehlo
+from ._mlir import to_stablehlo, to_torch_dialect
 from ._recorder import Recorder
 from ._records import ExecPlan, Leaf, Lowered, Output, Unlowerable
 from ._trace import _torch_table
@@ -51,6 +51,13 @@ def lower_graph(module: fx.GraphModule, leaves: Sequence[Leaf], default_dtype: t
     traced = time.perf_counter()
     text = to_stablehlo(graph)
     return Lowered(text, plan, str(module.graph), True, traced - started, time.perf_counter() - traced)
+
+
+def torch_dialect(module: fx.GraphModule, leaves: Sequence[Leaf], default_dtype: torch.dtype) -> str | None:
+    """The graph as it is before StableHLO; None when part of it is written in StableHLO. To be called as ``lower`` is."""
+    with fake_tensors(default_dtype):
+        graph, _ = _trace(module, leaves)
+    return to_torch_dialect(graph)
 
 
 def _trace(module: fx.GraphModule, leaves: Sequence[Leaf]) -> tuple[fx.Graph, ExecPlan]:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import fx
 
-from neuron_lab.emulator._parts import split
+from neuron_lab.emulator._parts import split, with_views_last
 
 aten = torch.ops.aten
 
@@ -68,6 +68,27 @@ def test_what_an_eager_node_returns_several_of_is_taken_outside() -> None:
     cut = split(gm, {"pair"})
     assert calls(cut) == ["pair", "total"]
     assert cut(torch.tensor([1.0, 5.0])) == gm(torch.tensor([1.0, 5.0]))
+
+
+def test_results_that_share_memory_are_made_of_one_at_the_end() -> None:
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    y = graph.call_function(aten.add.Tensor, (x, x))
+    y.meta["val"] = torch.zeros(2, 3)
+    pair = graph.call_function(aten.split.Tensor, (y, 1))
+    first = graph.call_function(operator.getitem, (pair, 0))
+    turned = graph.call_function(aten.t.default, (graph.call_function(aten.t.default, (x,)),))
+    alone = graph.call_function(aten.view.default, (graph.call_function(aten.mul.Tensor, (x, x)), (6,)))
+    graph.output((y, first, turned, alone, graph.call_function(aten.neg.default, (first,))))
+    names = with_views_last(graph)
+    gm = fx.GraphModule({}, graph)
+    cut = split(gm, names)
+    assert calls(cut)[0].split("+")[0] == "add_tensor" and len(names) == 4
+    given = torch.arange(6.0).reshape(2, 3)
+    y, first, turned, alone, negative = cut(given)
+    assert first._is_view() and first.untyped_storage().data_ptr() == y.untyped_storage().data_ptr()
+    assert turned.untyped_storage().data_ptr() == given.untyped_storage().data_ptr()
+    assert torch.equal(alone, (given * given).view(6)) and torch.equal(negative, -(given * 2)[:1])
 
 
 def test_constants_stay_outside() -> None:

@@ -119,7 +119,7 @@ def functional_batch_norm(
     training: bool,
     momentum: float,
     eps: float,
-) -> tuple[Tensor, ...]:
+) -> tuple[Tensor | list[Tensor], ...]:
     running = (running_mean, running_var)
     batch, writes = _batch_norm(input, weight, bias, running, training, momentum, eps)
     return (*batch, writes.get("running_mean", running_mean), writes.get("running_var", running_var))
