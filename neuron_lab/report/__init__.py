@@ -14,6 +14,15 @@ from neuron_lab.report._session import SessionRow, session_frame, session_row, s
 from neuron_lab.report._split import Part, Split
 from neuron_lab.report._summary import Summary
 from neuron_lab.report._tables import NeffRow, OpRow
+from neuron_lab.report._trial import (
+    GraphBreak,
+    OutputDifference,
+    Trial,
+    TrialSide,
+    trial_breaks_frame,
+    trial_frame,
+    trial_outputs_frame,
+)
 from neuron_lab.report._view import GROUPS, SORTS, View
 
 __all__ = [
@@ -26,11 +35,13 @@ __all__ = [
     "Explanation",
     "Finding",
     "Findings",
+    "GraphBreak",
     "GutterLine",
     "LineRow",
     "NeffRow",
     "OpChange",
     "OpRow",
+    "OutputDifference",
     "Part",
     "PartChange",
     "Recompile",
@@ -38,6 +49,8 @@ __all__ = [
     "SessionRow",
     "Split",
     "Summary",
+    "Trial",
+    "TrialSide",
     "View",
     "changed",
     "explanation",
@@ -46,4 +59,7 @@ __all__ = [
     "session_frame",
     "session_row",
     "session_total",
+    "trial_breaks_frame",
+    "trial_frame",
+    "trial_outputs_frame",
 ]
