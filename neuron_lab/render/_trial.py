@@ -46,7 +46,10 @@ def _head(trial: Trial) -> str:
 def _verdict(trial: Trial) -> str:
     eager, compiled = trial.eager.quantile_ns(0.5), trial.compiled.quantile_ns(0.5)
     if trial.break_even is None:
-        return f"compile does not pay off: a warm call takes {duration(compiled)} compiled and {duration(eager)} eager"
+        takes = f"a warm call takes {duration(compiled)} compiled and {duration(eager)} eager"
+        if trial.saving_ns[2] > 0:
+            return f"no difference beyond the noise: {takes}; more rounds may tell"
+        return f"compile does not pay off: {takes}"
     best, fewest, most = trial.break_even
     bounds = f"{count(fewest)} to {count(most)}" if most is not None else f"{count(fewest)} or more, perhaps never"
     speed = f"{eager / compiled:.2f}× as fast" if compiled else "faster"
