@@ -57,6 +57,17 @@ assert forward.outputs.max_abs.max() < 1e-5
 forward.break_even
 
 # %% [markdown]
+# A profile of the compiled model shows what a warm call does: one graph, one NEFF.
+
+# %%
+compiled = torch.compile(net, backend="neuron")
+_ = compiled(x)
+
+# %%
+# %%neuron profile -o warm --fail-over neffs=0
+_ = compiled(x)
+
+# %% [markdown]
 # ## Graph breaks
 #
 # Dynamo leaves the graph where it must know a value. Each break is named with its line.
