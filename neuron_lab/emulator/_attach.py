@@ -8,6 +8,7 @@ import os
 import sys
 import sysconfig
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -122,10 +123,23 @@ def _start(module: ModuleType) -> None:
 
     unit = chip()
     module.start(visible_cores(unit), unit.hbm_bytes)
+    _hide_from_dynamo(_describe_op, _make_plan, _is_user_file)
     module.set_callbacks(_describe_op, _make_plan)
     _logging.configure()
     module.set_is_user_file(_is_user_file)
     os.register_at_fork(after_in_child=functools.partial(_after_fork, module))
+
+
+def _hide_from_dynamo(*functions: Callable[..., Any]) -> None:
+    """An op between two of Dynamo's graphs calls them in a frame that Dynamo watches: it must not trace them, nor what they call.
+
+    What `torch._dynamo.disable` does, without the second that importing Dynamo takes.
+    """
+    from torch._C._dynamo import eval_frame
+
+    skip = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP)
+    for function in functions:
+        eval_frame.set_code_exec_strategy(function.__code__, skip)
 
 
 @functools.cache

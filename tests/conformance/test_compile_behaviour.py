@@ -75,6 +75,16 @@ def test_a_branch_on_data_takes_the_side_of_this_call() -> None:
     assert [call(torch.tensor([v], device=DEVICE)).item() for v in (1.0, -1.0, 2.0)] == [2.0, -2.0, 3.0]
 
 
+def test_the_compile_road_of_an_eager_op_is_not_traced() -> None:
+    def function(x: Tensor) -> Tensor:
+        torch._dynamo.graph_break()
+        return torch.compiler.disable(recursive=False)(lambda y: y.atan2(y + 0.123))(x)
+
+    compiled(function)(_ones(7))
+    ours = [reason for reason in torch._dynamo.utils.graph_break_reasons if "neuron_lab/emulator" in str(reason)]
+    assert not ours
+
+
 def test_fullgraph_refuses_a_break() -> None:
     def function(x: Tensor) -> Tensor:
         torch._dynamo.graph_break()

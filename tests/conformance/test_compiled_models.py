@@ -19,9 +19,15 @@ from tests.emulated import DEVICE
 _FAST = ["bert", "gpt_neox", "llama", "phi", "t5", "vit"]
 
 
-@pytest.mark.filterwarnings(
-    "ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"
-)  # Dynamo's own look
+# What Dynamo says of the code of transformers.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace the builtin:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*Function.*should not be instantiated:DeprecationWarning"),
+]
+
+
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[] if name in _FAST else [pytest.mark.slow]) for name in ARCHITECTURES],
