@@ -14,6 +14,7 @@ from neuron_lab.errors import BudgetExceeded, DeviceProblem, FileProblem, Neuron
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from neuron_lab._compare import CompileTrial, compare
     from neuron_lab._comparison import Comparison
     from neuron_lab._memory import Memory, memory
     from neuron_lab._pages import Page, explain, recompiles
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Comparison": "neuron_lab._comparison",
+    "CompileTrial": "neuron_lab._compare",
     "Memory": "neuron_lab._memory",
     "Page": "neuron_lab._pages",
     "Profile": "neuron_lab._result",
     "SessionReport": "neuron_lab._session",
     "Status": "neuron_lab._status",
+    "compare": "neuron_lab._compare",
     "explain": "neuron_lab._pages",
     "last": "neuron_lab._result",
     "load": "neuron_lab._result",
@@ -42,6 +45,7 @@ _HOMES = {
 __all__ = [
     "BudgetExceeded",
     "Comparison",
+    "CompileTrial",
     "DeviceProblem",
     "FileProblem",
     "Memory",
@@ -52,6 +56,7 @@ __all__ = [
     "Status",
     "UsageProblem",
     "__version__",
+    "compare",
     "explain",
     "last",
     "load",

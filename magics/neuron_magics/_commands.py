@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
-from neuron_magics import explain, last, memory, profile, recompiles, report, status
+from neuron_magics import compare, explain, last, memory, profile, recompiles, report, status
 from neuron_magics._context import Context
 from neuron_magics._parser import Parser
 
@@ -44,6 +44,7 @@ COMMANDS = {
     name: Command(name, module)
     for name, module in (
         ("profile", profile),
+        ("compare", compare),
         ("status", status),
         ("last", last),
         ("recompiles", recompiles),
@@ -52,6 +53,9 @@ COMMANDS = {
         ("explain", explain),
     )
 }
+
+
+_OF_CELLS = ("profile", "compare")
 
 
 def overview() -> str:
@@ -69,8 +73,10 @@ def run(line: str, cell: str | None, shell: InteractiveShell, local_ns: dict[str
     if name in ("-h", "--help"):
         print(overview())
         return None
-    if cell is not None and name != "profile":
-        raise UsageError(f"%%neuron {name}".rstrip() + " is not a cell command; %%neuron profile is")
+    if cell is not None and name not in _OF_CELLS:
+        raise UsageError(
+            f"%%neuron {name}".rstrip() + f" is not a cell command; %%neuron {' and '.join(_OF_CELLS)} are"
+        )
     command = COMMANDS.get(name or "status")
     if command is None:
         raise UsageError(f"%neuron has no command {name!r}; there are {', '.join(COMMANDS)}")

@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     from neuron_lab import Profile
 
 
+def checked_variable(name: str | None) -> str | None:
+    """The name after `-o`. Raises UsageError."""
+    if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
+        raise UsageError(f"-o {name}: not a name a variable can have")
+    return name
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """A parsed `profile` line."""
@@ -45,9 +52,7 @@ class Options:
     @staticmethod
     def of(args: Namespace) -> Options:
         """Check the values; looks at no file. Raises UsageError."""
-        variable = args.output
-        if variable is not None and (not variable.isidentifier() or keyword.iskeyword(variable)):
-            raise UsageError(f"-o {variable}: not a name a variable can have")
+        variable = checked_variable(args.output)
         try:
             budget = None if args.fail_over is None else Budget.parse(args.fail_over)
             view = View(args.top, args.sort, args.min_ms, args.by)

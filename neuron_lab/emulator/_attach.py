@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -59,12 +60,14 @@ def attach() -> bool:
         )
 
         rename_privateuse1_backend(DEVICE)
+        from neuron_lab.emulator import _compile_default
         from neuron_lab.emulator.api import interchange, metrics, neuron  # noqa: F401  # metrics count from here on if they are asked to
 
         torch._register_device_module(DEVICE, neuron)  # type: ignore[no-untyped-call]
         sys.modules[f"torch.{DEVICE}.memory"] = neuron.memory
         generate_methods_for_privateuse1_backend(for_storage=True)
         interchange.install()
+        _compile_default.install()
         _attached = True
         if not _load_if_built():
             _hold_the_place(torch)
@@ -120,10 +123,24 @@ def _start(module: ModuleType) -> None:
 
     unit = chip()
     module.start(visible_cores(unit), unit.hbm_bytes)
+    rules = frame_rules()
+    _hide_from_dynamo(_describe_op, _make_plan, rules.is_user_file, rules.name_modules)
     module.set_callbacks(_describe_op, _make_plan)
     _logging.configure()
-    module.set_frame_rules(*frame_rules())
+    module.set_frame_rules(*rules)
     os.register_at_fork(after_in_child=functools.partial(_after_fork, module))
+
+
+def _hide_from_dynamo(*functions: Callable[..., Any]) -> None:
+    """An op between two of Dynamo's graphs calls them in a frame that Dynamo watches: it must not trace them, nor what they call.
+
+    What `torch._dynamo.disable` does, without the second that importing Dynamo takes.
+    """
+    from torch._C._dynamo import eval_frame
+
+    skip = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP)
+    for function in functions:
+        eval_frame.set_code_exec_strategy(function.__code__, skip)
 
 
 def _describe_op(*args: Any) -> Any:

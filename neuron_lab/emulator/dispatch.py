@@ -15,7 +15,7 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
-from neuron_lab.emulator import _fallback, compiler, events
+from neuron_lab.emulator import _artifacts, _fallback, compiler, events
 from neuron_lab.emulator._indices import index_rules
 from neuron_lab.emulator._signature import leaf_text, short, signature_of
 from neuron_lab.emulator._worker import Worker
@@ -196,11 +196,21 @@ def graph_plan(name: str, module: fx.GraphModule, leaves: Sequence[Leaf]) -> tup
     dtype = torch.get_default_dtype()
     inputs = ", ".join(map(leaf_text, leaves))
     signature = f"graph({inputs}) default={short(dtype)}\n{module.graph}"
-    unit = _Unit(name, signature, tuple(leaves), lambda: lower_graph(module, leaves, dtype), compiler.Tier.GRAPH)
+    preserve = functools.partial(_preserve, module, leaves, dtype) if _artifacts.are_wanted() else None
+    lower = functools.partial(lower_graph, module, leaves, dtype)
+    unit = _Unit(name, signature, tuple(leaves), lower, compiler.Tier.GRAPH, preserve)
     plan, launch, key = _worker.run(f"{name}\n{signature}", lambda: _obtain(unit))
     if plan is None:
         raise Unlowerable("no result has an element")
     return _planned(plan, launch, key)
+
+
+def _preserve(module: fx.GraphModule, leaves: Sequence[Leaf], dtype: torch.dtype, stored: StoredNeff, key: str) -> None:
+    from neuron_lab.emulator.lowering import torch_dialect
+
+    _start_toolchain()
+    raw = torch_dialect(module, leaves, dtype)
+    _artifacts.preserve(stored.op.removeprefix("graph::"), str(module.graph), stored, key, raw)
 
 
 def _planned(plan: ExecPlan, launch: Any, key: str) -> tuple[Any, ...]:
@@ -224,6 +234,8 @@ class _Unit:
     leaves: tuple[Leaf, ...]
     lower: Callable[[], Lowered]
     tier: compiler.Tier
+    preserve: Callable[[StoredNeff, str], None] | None = None
+    """What is done with the NEFF and its key besides."""
 
 
 def _tier(leaves: Sequence[Leaf]) -> compiler.Tier:
@@ -253,6 +265,8 @@ def _obtain(unit: _Unit) -> tuple[ExecPlan | None, Any, str]:
             spent = time.perf_counter_ns() - started
             event = events.Compile(unit.name, key, "disk", started, 0, 0, spent, unit.signature)
             events.compiled(event, len(stored.executable))
+            if unit.preserve is not None:
+                unit.preserve(stored, key)
             return plan, _launcher(executable, plan), key
     return _compile(unit, key, disk)
 
@@ -284,6 +298,8 @@ def _compile(unit: _Unit, key: str, disk: NeffStore) -> tuple[ExecPlan | None, A
         bytes_accessed=cost.bytes_accessed,
     )
     disk.put(key, stored)
+    if unit.preserve is not None:
+        unit.preserve(stored, key)
     trace_ns, lower_ns = int(lowered.trace_s * 1e9), int(lowered.lower_s * 1e9)
     event = events.Compile(unit.name, key, "compiled", started, trace_ns, lower_ns, compile_ns, unit.signature)
     events.compiled(event, len(stored.executable))

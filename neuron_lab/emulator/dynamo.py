@@ -17,12 +17,14 @@ import torch
 from torch import Tensor, fx
 
 from neuron_lab.emulator import compiler, dispatch
+from neuron_lab.emulator._parts import split, with_views_last
 from neuron_lab.emulator.lowering import Leaf, Unlowerable, UnlowerableNode
 
 __all__ = ["neuron_backend"]
 
 _log = logging.getLogger(__name__)
 _DYNAMIC = "Dynamic shapes detected in the model, but torch-neuronx requires static shapes."
+_NO_COPIES = "TORCH_NEURONX_DYNAMO_DISABLE_CPU_AUTOCOPY"
 _numbers = itertools.count()
 
 
@@ -46,12 +48,36 @@ def neuron_backend(
         inference_compiler=compile_as["inference"],
     )
     compiled: Callable[..., Any] = backend(gm, example_inputs)
-    return compiled
+    return _without_host_inputs(compiled) if os.environ.get(_NO_COPIES) == "1" else compiled
+
+
+def _without_host_inputs(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """`compiled`, which otherwise copies host tensors to the device, with TorchNeuron's error for the first of them."""
+
+    def call(*inputs: Any) -> Any:
+        for index, value in enumerate(inputs):
+            if isinstance(value, Tensor) and value.device.type == "cpu":
+                raise RuntimeError(f"Input tensor at index {index} is on cpu device; {_NO_COPIES}=1 forbids to copy it")
+        return compiled(*inputs)
+
+    return call
 
 
 def _specialise(inputs: Sequence[Any]) -> None:
-    """Guard on the very sizes: after a second shape Dynamo tries a symbolic one, but every shape has a NEFF of its own."""
+    """Guard on the very sizes: after a second shape Dynamo tries a symbolic one, but every shape has a NEFF of its own.
+
+    Raises RuntimeError for a size that the program marked as dynamic.
+    """
+    from torch._guards import TracingContext
+
+    tracing = TracingContext.try_get()
+    contexts: Any = {} if tracing is None else tracing.tensor_to_context
     for value in inputs:
+        constraints = getattr(contexts.get(value), "constraint_sizes", ()) if isinstance(value, Tensor) else ()
+        if any(
+            wish is not None and not wish.warn_only for wish in constraints
+        ):  # Dynamo's own tries may fail, with a warning
+            raise RuntimeError(f"{_DYNAMIC} Remove mark_dynamic.")
         if isinstance(value, torch.SymInt):
             int(value)
         elif isinstance(value, Tensor):
@@ -76,12 +102,18 @@ def _compile(gm: fx.GraphModule, name: str) -> fx.GraphModule:
     """`gm` with everything that lowers replaced by compiled parts."""
     from neuron_lab.emulator.lowering import always_eager
 
+    _draw_again_from_the_host(gm)
+    views = with_views_last(gm.graph)
     # Known before anything is lowered: found one at a time, each would cost the parts before it again.
-    refused = {node.name: reason for node in gm.graph.nodes if (reason := always_eager(node.target)) is not None}
+    refused = {
+        node.name: reason
+        for node in gm.graph.nodes
+        if node.name not in views and (reason := always_eager(node)) is not None
+    }
     for node_name, reason in refused.items():
         _refuse(gm, node_name, reason, name)
     for _ in range(len(gm.graph.nodes)):
-        candidate = _partitioned(gm, refused)
+        candidate = split(gm, refused.keys() | views)
         try:
             return _with_compiled_parts(candidate, name)
         except UnlowerableNode as error:
@@ -93,6 +125,36 @@ def _compile(gm: fx.GraphModule, name: str) -> fx.GraphModule:
     return gm
 
 
+def _draw_again_from_the_host(gm: fx.GraphModule) -> None:
+    """What a recomputed region draws again comes from the host's stream, as all that the device draws.
+
+    PyTorch's two operators for it know the devices they serve by name.
+    """
+    from torch._prims import rng_prims
+
+    ours = {
+        rng_prims.run_and_save_rng_state: _run_and_save_state,
+        rng_prims.run_with_rng_state: _run_with_state,
+    }
+    for node in gm.graph.nodes:
+        if node.op == "call_function" and node.target in ours:
+            node.target = ours[node.target]
+    gm.recompile()
+
+
+def _run_and_save_state(op: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Tensor, Any]:
+    return torch.get_rng_state(), op(*args, **kwargs)
+
+
+def _run_with_state(state: Tensor, op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    current = torch.get_rng_state()
+    torch.set_rng_state(state)
+    try:
+        return op(*args, **kwargs)
+    finally:
+        torch.set_rng_state(current)
+
+
 def _refuse(gm: fx.GraphModule, node_name: str, reason: str, name: str) -> None:
     node = next(node for node in gm.graph.nodes if node.name == node_name)
     lines = str(node.meta.get("stack_trace", "")).splitlines()
@@ -102,32 +164,6 @@ def _refuse(gm: fx.GraphModule, node_name: str, reason: str, name: str) -> None:
         where = f", from `{place[-1]}`" if place else ""
         raise RuntimeError(f"{text}{where}; TORCH_NEURONX_DISABLE_FALLBACK_EXECUTION=1 forbids it")
     _log.info(text)
-
-
-def _partitioned(gm: fx.GraphModule, refused: dict[str, str]) -> fx.GraphModule:
-    from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
-    from torch.fx.passes.operator_support import OperatorSupportBase
-
-    class Lowerable(OperatorSupportBase):
-        def is_node_supported(self, submodules: Any, node: fx.Node) -> bool:
-            return node.op == "call_function" and node.name not in refused
-
-    copy = fx.GraphModule(gm, _copied(gm.graph))
-    partitioner = CapabilityBasedPartitioner(copy, Lowerable(), allows_single_node_partition=True)
-    return partitioner.fuse_partitions(partitioner.propose_partitions())
-
-
-def _copied(graph: fx.Graph) -> fx.Graph:
-    new = fx.Graph()
-    names: dict[fx.Node, fx.Node] = {}
-    output = new.graph_copy(graph, names)
-    old_output = next(node for node in graph.nodes if node.op == "output")
-    new.output(output)
-    for old, node in names.items():
-        node.meta = dict(old.meta)
-        node.meta["original"] = old.name
-    assert old_output is not None
-    return new
 
 
 def _original(candidate: fx.GraphModule, name: str) -> str:
@@ -154,39 +190,33 @@ def _with_compiled_parts(candidate: fx.GraphModule, name: str) -> fx.GraphModule
 class _Part(torch.nn.Module):
     """A part of a graph as one executable."""
 
-    def __init__(self, graph: Any, call: Callable[..., list[Any]], single: bool) -> None:
+    def __init__(self, graph: Any, call: Callable[..., list[Any]]) -> None:
         super().__init__()
-        self._graph, self._call, self._single = graph, call, single
+        self._graph, self._call = graph, call
 
-    def forward(self, *inputs: Tensor) -> Any:
-        results = self._call(self._graph, list(inputs))
-        return results[0] if self._single else tuple(results)
+    def forward(self, *inputs: Tensor) -> tuple[Any, ...]:
+        return tuple(self._call(self._graph, list(inputs)))
 
 
 def _compile_part(part: fx.GraphModule, values: Sequence[Any], label: str) -> _Part | None:
     """The compiled part; None when the compiler refuses the part as a whole, which then runs op by op."""
+    from torch._dynamo.utils import counters
+
     from neuron_lab.emulator import shim
 
     if not all(isinstance(value, Tensor) for value in values):
         raise Unlowerable("a part takes something that is not a tensor")
     leaves = [_leaf(value) for value in values]
-    output = next(node for node in part.graph.nodes if node.op == "output")
-    single = not isinstance(output.args[0], (tuple, list))
-    if single:
-        output.args = ((output.args[0],),)
-        part.recompile()
     try:
         answer = dispatch.graph_plan(f"graph::{label}", part, leaves)
     except UnlowerableNode:
         raise
     except (Unlowerable, compiler.CompileError) as error:
         _log.info("%s runs op by op: %s", label, error)
-        if single:
-            output.args = (output.args[0][0],)
-            part.recompile()
         return None
+    counters["neuron"]["compiled_graphs"] += 1
     graph = shim().make_graph(f"graph::{label}", [(leaf.dtype, leaf.sizes, leaf.layout) for leaf in leaves], answer)
-    return _Part(graph, shim().call_graph, single)
+    return _Part(graph, shim().call_graph)
 
 
 def _leaf(value: Tensor) -> Leaf:

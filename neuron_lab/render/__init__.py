@@ -13,6 +13,7 @@ from neuron_lab.render._speedscope import speedscope
 from neuron_lab.render._status import status_html, status_text
 from neuron_lab.render._text import report_line, report_text
 from neuron_lab.render._trace import chrome_trace
+from neuron_lab.render._trial import trial_html, trial_text
 
 __all__ = [
     "chrome_trace",
@@ -36,4 +37,6 @@ __all__ = [
     "speedscope",
     "status_html",
     "status_text",
+    "trial_html",
+    "trial_text",
 ]

@@ -17,6 +17,15 @@ from neuron_lab.report._sizes import binary_size, three_digits
 from neuron_lab.report._split import Part, Split
 from neuron_lab.report._summary import Summary
 from neuron_lab.report._tables import NeffRow, OpRow
+from neuron_lab.report._trial import (
+    GraphBreak,
+    OutputDifference,
+    Trial,
+    TrialSide,
+    trial_breaks_frame,
+    trial_frame,
+    trial_outputs_frame,
+)
 from neuron_lab.report._view import GROUPS, SORTS, View
 
 __all__ = [
@@ -30,12 +39,14 @@ __all__ = [
     "Explanation",
     "Finding",
     "Findings",
+    "GraphBreak",
     "GutterLine",
     "LineRow",
     "ModuleRow",
     "NeffRow",
     "OpChange",
     "OpRow",
+    "OutputDifference",
     "Part",
     "PartChange",
     "Portion",
@@ -44,6 +55,8 @@ __all__ = [
     "SessionRow",
     "Split",
     "Summary",
+    "Trial",
+    "TrialSide",
     "View",
     "binary_size",
     "changed",
@@ -56,4 +69,7 @@ __all__ = [
     "session_row",
     "session_total",
     "three_digits",
+    "trial_breaks_frame",
+    "trial_frame",
+    "trial_outputs_frame",
 ]

@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import copy
+import functools
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from tests.conformance._architectures import ARCHITECTURES
-from tests.conformance._training import assert_steps_agree, step
+from tests.conformance._networks import resnet
+from tests.conformance._training import assert_steps_agree, counted, moved, step
 from tests.emulated import DEVICE
 
-_FAST = ["bert", "gpt_neox", "llama", "phi", "vit"]
-_WRONG = pytest.mark.xfail(
-    reason="with dropout the loss differs by 3e-2: perhaps parts draw in another order", strict=True
-)
+_FAST = ["bert", "gpt_neox", "llama", "phi", "t5", "vit"]
 
 
-@pytest.mark.filterwarnings(
-    "ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"
-)  # Dynamo's own look
+_DIFFERENT = {
+    name: [pytest.mark.xfail(reason=reason, raises=AssertionError, strict=True)]
+    for name, reason in {
+        "segformer": "the loss is 1.4e-4 of itself off, eager is right: not explained yet",
+        "mobilenet_v2": "one gradient of 216 in the first convolution is 2.5e-3 off: not explained yet",
+    }.items()
+}
+
+# What Dynamo says of the code of transformers.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace the builtin:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*Function.*should not be instantiated:DeprecationWarning"),
+]
+
+
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[*([] if name in _FAST else [pytest.mark.slow]), *([_WRONG] if name == "t5" else [])])
+        pytest.param(name, marks=[*([] if name in _FAST else [pytest.mark.slow]), *_DIFFERENT.get(name, [])])
         for name in ARCHITECTURES
     ],
 )
@@ -35,4 +51,42 @@ def test_a_compiled_training_step_is_the_cpus(name: str) -> None:
     there = copy.deepcopy(model).to(DEVICE)
     compiled = step(torch.compile(there, backend="neuron"), there, inputs, DEVICE)
     assert_steps_agree(compiled, step(model, model, inputs, "cpu"))
+    torch._dynamo.reset()
+
+
+def _resnet18() -> tuple[nn.Module, dict[str, Any]]:
+    return resnet((2, 2, 2, 2)), {"x": torch.randn(2, 3, 16, 16), "labels": torch.tensor([0, 2])}
+
+
+def _architecture(name: str) -> tuple[nn.Module, dict[str, Any]]:
+    model, inputs = ARCHITECTURES[name].model(), ARCHITECTURES[name].inputs()
+    model.loss_type = (
+        model.loss_type or "ForCausalLM"
+    )  # otherwise GPT-2 warns inside its forward, which breaks the graph
+    for module in model.modules():
+        for option, value in vars(module).items():
+            if isinstance(value, float) and (option == "p" or "drop" in option):
+                setattr(module, option, 0.0)
+    return model, inputs
+
+
+_WHOLE: dict[str, Callable[[], tuple[nn.Module, dict[str, Any]]]] = {
+    "resnet18": _resnet18,
+    **{name: functools.partial(_architecture, name) for name in ("bert", "gpt2", "llama")},
+}
+
+
+@pytest.mark.parametrize("make", _WHOLE.values(), ids=_WHOLE)
+def test_a_training_step_without_dropout_is_two_neffs(
+    make: Callable[[], tuple[nn.Module, dict[str, Any]]],
+) -> None:
+    torch._dynamo.reset()
+    model, inputs = make()
+    model.train().to(DEVICE)
+    compiled = torch.compile(model, backend="neuron", fullgraph=True)
+    with counted() as calls:
+        result = compiled(**moved(inputs, DEVICE))
+        (result if isinstance(result, torch.Tensor) else result.loss).backward()
+    graphs = {op: count for (op, _), count in calls.items() if op.startswith("graph::")}
+    assert sorted((op.rpartition("_")[2], count) for op, count in graphs.items()) == [("backward", 1), ("forward", 1)]
     torch._dynamo.reset()

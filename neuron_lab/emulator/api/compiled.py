@@ -47,13 +47,14 @@ def reset_dynamo_metrics() -> None:
 
 
 def _metrics(event: events.Compile) -> NeuronCompilationMetrics:
-    named = _NAME.match(event.op)
+    name = event.op.removeprefix("graph::")
+    named = _NAME.match(name)
     _, _, graph = event.signature.partition("\n")
     made = event.source == "compiled"
     return NeuronCompilationMetrics(
         graph_id=event.neff,
-        graph_name=event.op,
-        model_name=named["model"] if named else event.op,
+        graph_name=name,
+        model_name=named["model"] if named else name,
         has_collectives=False,
         graph_node_count=sum(line.startswith("    ") for line in graph.splitlines()),
         timestamp=time.time() - (time.perf_counter_ns() - event.start_ns) / 1e9,

@@ -29,6 +29,7 @@ struct OpInfo {
   bool skips_empty_inputs = false;
   bool writes = false; // to any argument
   bool number_is_element = false, divides = false;
+  bool bumps_versions = false; // of what it writes, which are lists
   bool casts = false; // between dtypes: on TorchNeuron to and from 64 bits on the CPU
   std::vector<IndexRule> index_rules;
   int64_t calls = 0, fallback_calls = 0; // since clear_op_tracking

@@ -219,6 +219,7 @@ OpInfo& info_of(const c10::OperatorHandle& op) {
   info->name = name.name + "." + (name.overload_name.empty() ? "default" : name.overload_name);
   for (const c10::Argument& argument : op.schema().arguments())
     info->written.push_back(argument.alias_info() && argument.alias_info()->isWrite());
+  info->bumps_versions = info->name.rfind("aten::_foreach_", 0) == 0;
   info->writes = std::find(info->written.begin(), info->written.end(), true) != info->written.end();
   try {
     py::tuple answer = py::reinterpret_borrow<py::object>(g_callbacks.describe_op)(name.name, name.overload_name);

@@ -123,6 +123,14 @@ struct Gil {
   }
 };
 
+// Autograd's own kernels do it for single tensors, those for lists leave it to the op: a tensor that was saved and then changed
+// must not go unnoticed.
+void bump_versions(const std::vector<at::Tensor>& written) {
+  for (const at::Tensor& tensor : written)
+    if (!tensor.is_inference())
+      tensor.unsafeGetTensorImpl()->bump_version();
+}
+
 Kind host_kind(const OpInfo& info, const Call& call) {
   if (info.route == Route::host)
     return Kind::host;
@@ -160,6 +168,11 @@ void run_shown_as(const c10::OperatorHandle& op, OpInfo& shown, torch::jit::Stac
     return;
   }
   shown.calls++;
+  std::vector<at::Tensor> written; // the stack, which the leaves point into, is gone afterwards
+  if (info.bumps_versions)
+    for (const Leaf& leaf : call.leaves)
+      if (leaf.written)
+        written.push_back(*leaf.original);
   if (event.kind == Kind::compiled) {
     event.bytes = call.bytes + event.plan->result_bytes;
     launch(*event.plan, call, stack, arity, timed ? &event : nullptr);
@@ -180,6 +193,8 @@ void run_shown_as(const c10::OperatorHandle& op, OpInfo& shown, torch::jit::Stac
     guard.uncheckedSetDevice(previous);
     event.device_ns = timed ? now_ns() - start : 0;
   }
+  if (info.bumps_versions)
+    bump_versions(written);
   if (timed) {
     event.thread = PyThread_get_thread_ident();
     event.end_ns = now_ns() - event.check_ns;

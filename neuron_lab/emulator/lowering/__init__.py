@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._graph import UnlowerableNode, always_eager, lower_graph
+from ._graph import UnlowerableNode, always_eager, lower_graph, torch_dialect
 from ._layout import contiguous_strides, leaf_of, result_shape
 from ._lower import lifts_numbers, lower, start
 from ._records import ExecPlan, Leaf, LeafRef, Lowered, OpCall, Output, Refused, Unlowerable
@@ -25,4 +25,5 @@ __all__ = [
     "lower_graph",
     "result_shape",
     "start",
+    "torch_dialect",
 ]

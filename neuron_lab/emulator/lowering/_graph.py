@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from torch import Tensor, fx
 
 from ._fake import fake_tensors
 from ._layout import buffer_shape, contiguous_strides, physical_order, to_buffer, to_logical
-from ._mlir import to_stablehlo
+from ._mlir import to_stablehlo, to_torch_dialect
 from ._recorder import Recorder
 from ._records import ExecPlan, Leaf, Lowered, Output, Unlowerable
 from ._trace import _torch_table
@@ -27,10 +28,15 @@ class UnlowerableNode(Unlowerable):
         self.node = node
 
 
-def always_eager(target: Any) -> str | None:
-    """Why no call of this node's target can be a part of a module; None when some may."""
-    seeded = isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
-    return "random numbers are drawn on the host" if seeded else None
+def always_eager(node: fx.Node) -> str | None:
+    """Why this node cannot be a part of a module, as far as its target tells; None when it may."""
+    if node.op != "call_function" or node.target is operator.getitem:
+        return None
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return "it is no ATen op"
+    if torch.Tag.nondeterministic_seeded in node.target.tags:
+        return "random numbers are drawn on the host"
+    return "it has side effects" if node.is_impure() else None
 
 
 def lower_graph(module: fx.GraphModule, leaves: Sequence[Leaf], default_dtype: torch.dtype) -> Lowered:
@@ -45,6 +51,13 @@ def lower_graph(module: fx.GraphModule, leaves: Sequence[Leaf], default_dtype: t
     traced = time.perf_counter()
     text = to_stablehlo(graph)
     return Lowered(text, plan, str(module.graph), True, traced - started, time.perf_counter() - traced)
+
+
+def torch_dialect(module: fx.GraphModule, leaves: Sequence[Leaf], default_dtype: torch.dtype) -> str | None:
+    """The graph as it is before StableHLO; None when part of it is written in StableHLO. To be called as ``lower`` is."""
+    with fake_tensors(default_dtype):
+        graph, _ = _trace(module, leaves)
+    return to_torch_dialect(graph)
 
 
 def _trace(module: fx.GraphModule, leaves: Sequence[Leaf]) -> tuple[fx.Graph, ExecPlan]:
@@ -107,6 +120,8 @@ class _Replay(fx.Interpreter):
         self.extra_traceback = False  # it would append the node and its source to every message
 
     def run_node(self, n: fx.Node) -> Any:
+        if (reason := always_eager(n)) is not None:
+            raise UnlowerableNode(n.name, reason)
         if n.target is torch.ops.aten.as_strided.default:
             return self._as_strided(n)
         try:
@@ -130,8 +145,6 @@ class _Replay(fx.Interpreter):
         return torch.ops.aten.as_strided.default(memory.contiguous(), *args[1:], **kwargs)
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        if (reason := always_eager(target)) is not None:
-            raise Unlowerable(reason)
         if isinstance(target, torch._ops.OpOverload):
             kwargs = {name: value for name, value in kwargs.items() if name not in _PLACEMENT}
             if target is torch.ops.aten.cat.default:

@@ -55,16 +55,26 @@ def to_stablehlo(graph: fx.Graph) -> str:
     return _checked(restored(str(_module(shown, "main")), constants, _inputs(graph)))
 
 
-def _module(graph: fx.Graph, name: str) -> Any:
-    """The lowered MLIR module of a graph without islands."""
+def to_torch_dialect(graph: fx.Graph) -> str | None:
+    """``graph`` as torch-mlir imports it; None for one with islands, which has no such form."""
+    return None if has_islands(graph) else str(_imported(graph, "main").module)
+
+
+def _imported(graph: fx.Graph, name: str) -> Any:
     from torch_mlir.extras.fx_importer import FxImporter
 
+    importer = FxImporter(context=toolchain().context)
+    importer.import_stateless_graph(graph, func_name=name)
+    return importer
+
+
+def _module(graph: fx.Graph, name: str) -> Any:
+    """The lowered MLIR module of a graph without islands."""
     _check_dtypes(graph)
     tools = toolchain()
     tools.errors.clear()
     try:
-        importer = FxImporter(context=tools.context)
-        importer.import_stateless_graph(graph, func_name=name)
+        importer = _imported(graph, name)
         with tools.context:
             for pipeline in tools.pipelines:
                 pipeline.run(importer.module.operation)

@@ -22,7 +22,7 @@ _NATIVE = frozenset(
     sum sum.dim_IntList amax amin max.dim min.dim argmax argmin prod prod.dim_int cumsum
 
     mm bmm convolution
-    view _unsafe_view permute t transpose.int expand unsqueeze squeeze squeeze.dim squeeze.dims slice.Tensor select.int
+    view _unsafe_view permute t transpose.int expand unsqueeze squeeze squeeze.dim slice.Tensor select.int
     cat stack gather index_select flip constant_pad_nd full zeros ones zeros_like ones_like full_like arange.start_step
     scalar_tensor broadcast_to repeat reshape
 
@@ -36,7 +36,7 @@ _BYTES = frozenset(
     """
     add.Tensor sub.Tensor mul.Tensor maximum minimum bitwise_not bitwise_and.Tensor bitwise_or.Tensor
     bitwise_xor.Tensor bitwise_left_shift.Tensor div.Tensor_mode where.self
-    view _unsafe_view permute t transpose.int expand unsqueeze squeeze squeeze.dim squeeze.dims slice.Tensor select.int
+    view _unsafe_view permute t transpose.int expand unsqueeze squeeze squeeze.dim slice.Tensor select.int
     cat stack gather index_select flip broadcast_to repeat reshape scatter.src embedding _to_copy
     """.split()
 )

@@ -109,6 +109,22 @@ def native_batch_norm(
     return Program(*_batch_norm(input, weight, bias, running, training, momentum, eps))
 
 
+@decompose(aten._native_batch_norm_legit_functional.default)
+def functional_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor | list[Tensor], ...]:
+    running = (running_mean, running_var)
+    batch, writes = _batch_norm(input, weight, bias, running, training, momentum, eps)
+    return (*batch, writes.get("running_mean", running_mean), writes.get("running_var", running_var))
+
+
 @program(aten._native_batch_norm_legit.no_stats)
 def batch_norm_no_stats(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, training: bool, momentum: float, eps: float

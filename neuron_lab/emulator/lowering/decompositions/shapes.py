@@ -137,6 +137,12 @@ def unsafe_split(self: Tensor, split_size: int, dim: int = 0) -> list[Tensor]:
     return split_with_sizes_copy(self, sizes, dim)
 
 
+@decompose(aten.squeeze.dims)  # torch-mlir has no such op
+def squeeze_dims(self: Tensor, dim: Sequence[int]) -> Tensor:
+    dropped = {d % max(self.dim(), 1) for d in dim}
+    return torch.reshape(self, [size for d, size in enumerate(self.shape) if d not in dropped or size != 1])
+
+
 @decompose(aten.constant_pad_nd.default)
 def constant_pad_nd(self: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
     """XLA's CPU backend takes no negative padding: those borders are cut off first."""

@@ -1,0 +1,75 @@
+"""Is torch.compile worth it? The same program eager and compiled: compile time, warm latency, HBM, differences, break-even.
+
+    %neuron compare [options] model(x)     compare one expression or statement
+    %%neuron compare [options]             compare the cell
+
+The program runs many times, each time from the same tensors and random numbers; afterwards parameters, gradients, optimizer state
+and random numbers are as before. With --train the value, a loss or an object with .loss, is differentiated too.
+"""
+
+from __future__ import annotations
+
+import ast
+import symtable
+from collections.abc import Callable
+from typing import Any
+
+from IPython.core.error import UsageError
+
+import neuron_lab
+from neuron_magics._context import Context
+from neuron_magics._parser import Parser
+from neuron_magics.profile import cell_label, checked_variable
+
+_NAME = "compared"
+
+
+def arguments(parser: Parser) -> None:
+    """Declare the options."""
+    parser.add_argument("--train", action="store_true", help="run backward from the value and compare the gradients")
+    parser.add_argument(
+        "--rounds", type=int, default=20, metavar="N", help="warm calls of each (default 20, at least 5)"
+    )
+    parser.add_argument("-o", "--output", metavar="VAR", help="keep the result in this variable")
+
+
+def run(text: str, parser: Parser, context: Context) -> neuron_lab.CompileTrial:
+    flags, source = parser.split(text) if context.cell is None else (text, context.cell)
+    if not source.strip():
+        raise UsageError(
+            "what shall be compared? `%neuron compare model(x)`, or `%%neuron compare` at the top of a cell"
+        )
+    options = parser.parse(flags)
+    variable = checked_variable(options.output)
+    label = cell_label(context.shell)
+    found = neuron_lab.compare(_function(context, source), train=options.train, rounds=options.rounds, label=label)
+    if variable is not None:
+        context.shell.user_ns[variable] = found
+    return found
+
+
+def _function(context: Context, source: str) -> Callable[[], Any]:
+    """The source as a function that Dynamo can read: its names are the notebook's, its value that of the last expression."""
+    shell: Any = context.shell  # IPython is typed in part
+    # A cell body begins on the line below the magic: keep the line numbers of the whole cell.
+    text = "\n" * (context.cell is not None) + shell.transform_cell(source)
+    name = shell.compile.cache(text, shell.displayhook.prompt_count)
+    try:
+        tree = shell.transform_ast(shell.compile.ast_parse(text, filename=name))
+        symbols = symtable.symtable(text, name, "exec").get_symbols()
+        body: list[ast.stmt] = list(tree.body)
+        if isinstance(body[-1], ast.Expr):
+            body[-1] = ast.copy_location(ast.Return(body[-1].value), body[-1])
+        written = [symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()]
+        program = ast.parse(f"def {_NAME}(): pass")
+        (function,) = program.body
+        assert isinstance(function, ast.FunctionDef)
+        function.body = [*([ast.Global(written)] if written else []), *body]
+        code = compile(ast.fix_missing_locations(program), name, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise UsageError(f"cannot read line {error.lineno}: {error.msg}: {(error.text or source).strip()}") from None
+    user_ns, local_ns = context.shell.user_ns, context.local_ns
+    inside = context.cell is None and local_ns is not None and local_ns is not user_ns  # a line magic in a function
+    own: dict[str, Callable[[], Any]] = {}
+    exec(code, {**user_ns, **(local_ns or {})} if inside else user_ns, own)
+    return own[_NAME]

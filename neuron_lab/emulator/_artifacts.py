@@ -1,0 +1,53 @@
+"""What was made of a compiled graph, as files: TORCH_NEURONX_PRESERVE_COMPILATION_ARTIFACTS=1, in TorchNeuron's directories.
+
+    TORCH_NEURONX_DEBUG_DIR/
+        fx_graphs/proc_{rank}/{graph}_{ms}.fx.txt
+        raw/proc_{rank}/{graph}_{ms}.torch_raw.mlir
+        stablehlo/proc_{rank}/{graph}_{ms}.stablehlo.mlir
+        neff/proc_{rank}/{graph}_{ms}.neff
+
+`ms` is the time in milliseconds since 1970. A graph that needs StableHLO written by hand has no form before it, so no raw file.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+from neuron_lab.emulator._stored import StoredNeff, to_bytes
+
+__all__ = ["are_wanted", "preserve"]
+
+
+def are_wanted() -> bool:
+    """Whether the environment asks for them now."""
+    return os.environ.get("TORCH_NEURONX_PRESERVE_COMPILATION_ARTIFACTS") == "1"
+
+
+def preserve(graph: str, fx_text: str, stored: StoredNeff, key: str, raw: str | None) -> None:
+    """Write the files of one graph. Raises OSError."""
+    rank, moment = os.environ.get("RANK", "0"), time.time_ns() // 1_000_000
+    contents: dict[tuple[str, str], bytes] = {
+        ("fx_graphs", "fx.txt"): fx_text.encode(),
+        ("stablehlo", "stablehlo.mlir"): stored.stablehlo.encode(),
+        ("neff", "neff"): to_bytes(key, stored),
+    }
+    if raw is not None:
+        contents["raw", "torch_raw.mlir"] = raw.encode()
+    for (kind, suffix), content in contents.items():
+        folder = _root() / kind / f"proc_{rank}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{graph}_{moment}.{suffix}").write_bytes(content)
+
+
+def _root() -> Path:
+    return Path(os.environ.get("TORCH_NEURONX_DEBUG_DIR") or _own_root())
+
+
+@functools.cache
+def _own_root() -> Path:
+    return Path(tempfile.gettempdir()) / f"neuron_backend_{uuid.uuid4()}"

@@ -1,0 +1,72 @@
+"""`%neuron compare` and `%%neuron compare`: the command only parses, calls and displays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import neuron_lab
+from tests.shell.conftest import Shell
+from tests.unit.test_trial import FASTER
+
+
+@pytest.fixture(autouse=True)
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What `compare` was called with, and what the function it was given returned."""
+    made: list[dict[str, Any]] = []
+
+    def compare(function: Any, **options: Any) -> neuron_lab.CompileTrial:
+        made.append({**options, "value": function(), "line": function.__code__.co_firstlineno})
+        return neuron_lab._compare.CompileTrial(FASTER)
+
+    import neuron_lab._compare
+
+    monkeypatch.setattr(neuron_lab, "compare", compare)
+    return made
+
+
+def test_an_expression(shell: Shell, calls: list[dict[str, Any]]) -> None:
+    shell.run("def model(x): return x + 1")
+    result = shell.run("%neuron compare --train --rounds 7 -o kept model(41)").result
+    assert calls == [{"train": True, "rounds": 7, "label": "In[2]", "value": 42, "line": 1}]
+    assert isinstance(result, neuron_lab.CompileTrial) and shell.ip.user_ns["kept"] is result
+
+
+def test_a_cell_s_names_are_the_notebook_s_and_its_last_value_the_result(
+    shell: Shell, calls: list[dict[str, Any]]
+) -> None:
+    shell.run("a = 1")
+    assert shell.run("%%neuron compare\nimport math\na += 1\nb = a * 2\nfor i in range(3):\n    pass\nb + 1").success
+    assert calls[0]["value"] == 5 and calls[0]["rounds"] == 20
+    assert [shell.ip.user_ns[name] for name in ("a", "b", "i")] == [2, 4, 2]
+    assert "compared" not in shell.ip.user_ns and "math" in shell.ip.user_ns
+
+
+def test_an_error_shows_the_cell_s_own_line(shell: Shell) -> None:
+    assert not shell.run("%%neuron compare\nx = 1\n1 / 0").success
+    assert any("ZeroDivisionError" in text and "1 / 0" in text for text in shell.errors)
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("%neuron compare", "what shall be compared?"),
+        ("%neuron compare --rounds many f()", "invalid int value"),
+        ("%neuron compare -o 1x f()", "not a name a variable can have"),
+        ("%neuron compare )", "cannot read line 1"),
+        ("%%neuron status\n1", "is not a cell command; %%neuron profile and compare are"),
+    ],
+)
+def test_mistakes_are_one_line(shell: Shell, cell: str, message: str) -> None:
+    assert not shell.run(cell).success
+    assert any(message in text for text in shell.errors), shell.errors
+
+
+@pytest.mark.filterwarnings("ignore::IPython.core.completer.ProvisionalCompleterWarning")
+def test_help_and_completion(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.run("%neuron compare --help")
+    assert "--rounds N" in capsys.readouterr().out
+    shell.run("%neuron --help")
+    assert "Is torch.compile worth it?" in capsys.readouterr().out
+    assert "--train" in {item.text for item in shell.ip.Completer.completions("%neuron compare --tr", 20)}

@@ -1,0 +1,164 @@
+"""`neuron_lab.compare` on the emulated device: what it finds, what it refuses, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import copy
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch._dynamo import utils
+
+import neuron_lab
+from neuron_lab import UsageProblem
+from tests.emulated import DEVICE, neff_cache, nothing_stays_behind  # noqa: F401  # fixtures
+
+pytestmark = [
+    pytest.mark.filterwarnings(
+        "ignore:`torch.jit.script_method` is deprecated:DeprecationWarning"
+    ),  # PyTorch's own import
+    pytest.mark.filterwarnings(
+        "ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"
+    ),  # Dynamo's look
+]
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    layers = (nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3))
+    return nn.Sequential(*layers).to(DEVICE)
+
+
+def held(model: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.cpu().clone() for name, tensor in model.state_dict().items()}
+
+
+def test_a_model_is_measured_both_ways() -> None:
+    model, x = network(), torch.randn(5, 4, device=DEVICE)
+    ticks = iter(range(0, 10**12, 1_000_000))
+    found = neuron_lab.compare(model, x, rounds=6, clock=lambda: next(ticks))
+    trial = found.trial
+    assert trial.label == "Sequential" and trial.emulated
+    assert trial.eager.warm_ns == trial.compiled.warm_ns == (1_000_000,) * 6
+    assert trial.compiled.made >= 2 and trial.compiled.compile_ns > 0 and trial.compiled.neffs < trial.eager.neffs
+    assert trial.graphs == 1 and not trial.breaks
+    rows = {row.name: row for row in trial.outputs}
+    assert {"result", "1.running_mean", "1.running_var", "1.num_batches_tracked"} == rows.keys()
+    assert all(row.max_abs < 1e-5 for row in rows.values())
+    assert trial.eager.peak_bytes > 0 and found.break_even is None
+
+
+def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_NEURONX_NEFF_CACHE_DIR", str(tmp_path))
+    model, x = network(), torch.randn(6, 4, device=DEVICE)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    compiled = torch.compile(model[0], backend="neuron")
+    compiled(x)
+    files, before = sorted(tmp_path.rglob("*")), held(model)
+    reasons, counters = list(utils.graph_break_reasons), copy.deepcopy(utils.counters)
+    host, python = torch.get_rng_state(), random.getstate()
+
+    @torch.compiler.disable
+    def noise() -> float:
+        return random.random()
+
+    def step() -> Tensor:
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(x), torch.ones(6, 3, device=DEVICE)) + noise()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    with torch.enable_grad():
+        found = neuron_lab.compare(step, rounds=5)
+    assert {"result", "0.weight", "0.weight.grad"} <= set(found.outputs["name"])
+    assert found.trial.breaks
+    assert sorted(tmp_path.rglob("*")) == files and os.environ["TORCH_NEURONX_NEFF_CACHE_DIR"] == str(tmp_path)
+    assert torch.equal(torch.get_rng_state(), host) and random.getstate() == python
+    for name, tensor in held(model).items():
+        assert torch.equal(tensor, before[name]), name
+    assert all(parameter.grad is None for parameter in model.parameters()) and not optimizer.state
+    assert utils.graph_break_reasons == reasons and utils.counters == counters
+    with torch.compiler.set_stance("fail_on_recompile"):
+        compiled(x)
+    assert torch.is_grad_enabled() and torch.get_default_device() == torch.device("cpu")
+
+
+def test_gradients_of_a_loss() -> None:
+    model, x = network().eval(), torch.randn(5, 4, device=DEVICE)
+    model[0].weight.grad = torch.ones(8, 4, device=DEVICE)
+    found = neuron_lab.compare(lambda: model(x).square().mean(), train=True, rounds=5, label="loss")
+    rows = found.outputs.set_index("name")
+    assert {"0.weight.grad", "3.bias.grad", "result"} <= set(rows.index)
+    assert (rows["max_abs"] < 1e-5).all()
+    assert model[0].weight.grad is not None and bool((model[0].weight.grad == 1).all())
+    assert "graph::" not in found.to_text()
+
+
+def test_graph_breaks_are_told_with_their_lines() -> None:
+    x = torch.ones(3, device=DEVICE)
+
+    def program(x: Tensor) -> Tensor:
+        y = x + 1
+        if y.sum() > 0:
+            y = y * 2
+        return y
+
+    (found,) = neuron_lab.compare(program, x, rounds=5).trial.breaks
+    assert "test_compare_on_device.py line" in found.where and "branch" in found.reason.lower()
+
+
+def _counts() -> Callable[[], Tensor]:
+    calls: list[int] = []
+
+    def program() -> Tensor:
+        calls.append(1)
+        return torch.ones(2, device=DEVICE) * len(calls)
+
+    return program
+
+
+REFUSED: dict[str, tuple[Callable[[], Callable[[], object]], bool, str]] = {
+    "state": (_counts, False, "two eager calls give different values of result"),
+    "host": (lambda: lambda: torch.ones(2) + 1, False, "nothing ran on the device"),
+    "no loss": (lambda: lambda: torch.ones(2, device=DEVICE), True, "train needs a loss"),
+    "kinds": (
+        lambda: lambda: torch.ones(2 if torch.compiler.is_compiling() else 3, device=DEVICE) + 1,
+        False,
+        r"result is torch.float32 \[3\] eager, torch.float32 \[2\] compiled",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "train", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_compared_is_refused(
+    make: Callable[[], Callable[[], object]], train: bool, message: str
+) -> None:
+    state = torch.get_rng_state()
+    with pytest.raises(UsageProblem, match=f"not comparable: {message}"):
+        neuron_lab.compare(make(), train=train, rounds=5)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_too_few_rounds() -> None:
+    with pytest.raises(UsageProblem, match="rounds=4: fewer than 5"):
+        neuron_lab.compare(lambda: None, rounds=4)
+
+
+def test_an_error_of_the_program_passes_through_and_state_is_put_back() -> None:
+    model = network()
+    before = held(model)
+
+    def program() -> None:
+        with torch.no_grad():
+            model[0].weight.zero_()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        neuron_lab.compare(program)
+    assert torch.equal(model[0].weight.cpu(), before["0.weight"])
