@@ -255,3 +255,37 @@ def test_an_output_that_overlaps_an_input_is_refused(program: Program) -> None:
 
 def test_a_copy_into_nothing_compares_shapes() -> None:
     assert_fails_alike(lambda d: torch.zeros(0, 3, device=d).copy_(torch.ones(2, 3)))
+
+
+CHANGES: dict[str, Any] = {
+    "add_": lambda x: x.add_(1),
+    "copy_": lambda x: x.copy_(x + 1),
+    "a slice": lambda x: x[:1].mul_(2),
+    "set": lambda x: operator.setitem(x, 0, 1.0),
+    "out=": lambda x: torch.add(x, 1, out=x),
+    "foreach": lambda x: torch._foreach_add_([x, x.clone()], 1),
+    "foreach of tensors": lambda x: torch._foreach_addcdiv_([x], [x.clone()], [x.clone()]),
+    "foreach copy": lambda x: torch._foreach_copy_([x], [x + 1]),
+    "data": lambda x: x.data.add_(1),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_autograd_sees_what_is_changed(change: Any) -> None:
+    versions = []
+    for device in ("cpu", DEVICE):
+        x = numbers(device, 3) + 1
+        before = x._version
+        change(x)
+        versions.append(x._version - before)
+    assert versions[1] == versions[0]
+
+
+def test_a_saved_tensor_that_a_list_op_changes_is_refused() -> None:
+    x = numbers(DEVICE, 3).requires_grad_()
+    saved = x * 2
+    loss = (saved * saved).sum()
+    with torch.no_grad():
+        torch._foreach_add_([saved], 1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
