@@ -111,15 +111,18 @@ def _stages(graph: fx.Graph, eager: Collection[str]) -> list[_Stage]:
             number[node] = last
         else:
             number[node] = max((number[source] for source in inputs), default=0)
-    _sink(calls, number, outside, last)
+    _sink(calls, number, outside)
     stages = [_Stage() for _ in range(last + 1)]
     for node in calls:
         (stages[number[node]].eager if node in outside else stages[number[node]].part).append(node)
     return stages
 
 
-def _sink(calls: Sequence[fx.Node], number: dict[fx.Node, int], outside: set[fx.Node], last: int) -> None:
-    """What is made of the graph's inputs alone moves to its first use, instead of being carried from the first part on."""
+def _sink(calls: Sequence[fx.Node], number: dict[fx.Node, int], outside: set[fx.Node]) -> None:
+    """What is made of the graph's inputs alone moves to its first use, instead of being carried from the first part on.
+
+    What only the caller uses stays: it would make a part of its own behind the views.
+    """
     free: set[fx.Node] = set()
     for node in calls:
         several = any(_takes_one_of_several(user) for user in node.users)
@@ -128,7 +131,7 @@ def _sink(calls: Sequence[fx.Node], number: dict[fx.Node, int], outside: set[fx.
     for node in reversed(calls):
         if node in free:
             number[node] = min(
-                (number[user] - (user in outside) for user in node.users if user in number), default=last
+                (number[user] - (user in outside) for user in node.users if user in number), default=number[node]
             )
 
 

@@ -114,7 +114,8 @@ def test_all_ops_equal_the_cpu_in(dtype: str) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.bfloat16, torch.complex64])
 def test_a_dtype_that_the_cpu_refuses_is_refused(dtype: torch.dtype) -> None:
-    found = [refusal(info, dtype) for info in database() if not info.name.startswith(("_foreach", "sparse"))]
+    apart = ("_foreach", "sparse", "histc")  # histc counts integers, as on accelerators: mixtures of experts need it
+    found = [refusal(info, dtype) for info in database() if not info.name.startswith(apart)]
     assert [finding for finding in found if finding is not None and finding.outcome != "raises"] == []
 
 

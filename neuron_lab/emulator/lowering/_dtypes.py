@@ -33,7 +33,7 @@ _FLOATS_ONLY = frozenset(
     logaddexp logaddexp2 max_pool2d_with_indices_backward max_unpool2d max_unpool3d mish multi_margin_loss
     multilabel_margin_loss_forward nll_loss_forward nll_loss2d_forward silu gelu smooth_l1_loss softplus std var
     var_mean std_mean linalg_vector_norm dist addcdiv _foreach_addcdiv sigmoid_backward tanh_backward _cdist_forward
-    _softmax_backward_data _log_softmax_backward_data binary_cross_entropy grid_sampler_3d histc igamma igammac
+    _softmax_backward_data _log_softmax_backward_data binary_cross_entropy grid_sampler_3d igamma igammac
     _prelu_kernel round.decimals soft_margin_loss _batch_norm_with_update linalg_householder_product
     """.split()
 )

@@ -95,10 +95,13 @@ def test_index_reduce() -> None:
     check(aten.index_reduce.default, torch.randn(4, 5), 1, torch.tensor([0, 2, 2]), torch.randn(4, 3), "prod")
 
 
-def test_histc() -> None:
+def test_histc_counts_integers_too() -> None:
+    """As on accelerators: a mixture of experts counts its tokens with it."""
     x = torch.randn(4, 5)
     check(aten.histc.default, x, 7, 0, 0)
     check(aten.histc.default, x, 5, -1, 1)
+    whole = torch.randint(0, 8, (20,), dtype=torch.int32)
+    check(aten.histc.default, whole, 8, 0, 7, reference=lambda a, *rest: torch.histc(a.float(), *rest).int())
 
 
 def test_order_statistics() -> None:
