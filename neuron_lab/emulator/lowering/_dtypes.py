@@ -53,7 +53,7 @@ _NO_BOOLEANS = frozenset(
     max_pool3d_with_indices reflection_pad1d reflection_pad2d ceil floor round trunc relu threshold clamp clamp_min
     clamp_max topk argmax argmin trace median pow addcmul _foreach_addcmul _foreach_ceil _foreach_floor
     _foreach_round _foreach_trunc _foreach_clamp_max _foreach_clamp_min _foreach_maximum _foreach_minimum
-    _foreach_pow bucketize searchsorted neg cumprod abs nanmedian _trilinear mvlgamma index_reduce
+    _foreach_pow bucketize searchsorted neg cumprod abs _foreach_abs nanmedian _trilinear mvlgamma index_reduce
     """.split()
 )
 
