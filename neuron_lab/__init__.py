@@ -14,7 +14,7 @@ from neuron_lab.errors import BudgetExceeded, DeviceProblem, FileProblem, Neuron
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from neuron_lab._compare import CompileTrial, compare
+    from neuron_lab._compare import compare
     from neuron_lab._comparison import Comparison
     from neuron_lab._memory import Memory, memory
     from neuron_lab._pages import Page, explain, recompiles
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from neuron_lab._result import Profile, last, load
     from neuron_lab._session import SessionReport, session
     from neuron_lab._status import Status, status
+    from neuron_lab._trial import CompileTrial
 
 _HOMES = {
     "Comparison": "neuron_lab._comparison",
-    "CompileTrial": "neuron_lab._compare",
+    "CompileTrial": "neuron_lab._trial",
     "Memory": "neuron_lab._memory",
     "Page": "neuron_lab._pages",
     "Profile": "neuron_lab._result",

@@ -2,78 +2,26 @@
 
 from __future__ import annotations
 
-import copy
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from neuron_lab import device, render
+from neuron_lab import device
+from neuron_lab._closeness import differences, same_values
+from neuron_lab._compiled import Breaks, compiled_anew, dynamo_as_before
+from neuron_lab._trial import CompileTrial
 from neuron_lab.errors import DeviceProblem, UsageProblem
 from neuron_lab.recording import Recorder, Surroundings, environment
-from neuron_lab.report import (
-    GraphBreak,
-    OutputDifference,
-    Report,
-    Trial,
-    TrialSide,
-    trial_breaks_frame,
-    trial_frame,
-    trial_outputs_frame,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
+from neuron_lab.report import Report, Trial, TrialSide
 
 _CACHE = "TORCH_NEURONX_NEFF_CACHE_DIR"
 _WARM_UP = 2
 
 Clock = Callable[[], int]
-
-
-class CompileTrial:
-    """Eager against compiled. In a notebook it displays as tables; `.sides`, `.outputs` and `.breaks` are DataFrames."""
-
-    def __init__(self, trial: Trial) -> None:
-        self.trial = trial
-
-    @property
-    def sides(self) -> pd.DataFrame:
-        """One row for eager, one for compiled: cold and compile seconds, NEFFs, warm latency in ms, peak HBM in bytes."""
-        return trial_frame(self.trial)
-
-    @property
-    def outputs(self) -> pd.DataFrame:
-        """One row a tensor of the result: `max_abs` and `max_rel` from the eager one."""
-        return trial_outputs_frame(self.trial)
-
-    @property
-    def breaks(self) -> pd.DataFrame:
-        """One row a graph break: reason and place."""
-        return trial_breaks_frame(self.trial)
-
-    @property
-    def break_even(self) -> tuple[int, int, int | None] | None:
-        """Calls after which compiling has paid, with the bounds of its 95 % interval; None when it never does."""
-        return self.trial.break_even
-
-    def to_text(self) -> str:
-        """The comparison as text, 100 columns at most."""
-        return render.trial_text(self.trial)
-
-    def to_html(self) -> str:
-        """The comparison as one self-contained HTML fragment."""
-        return render.trial_html(self.trial)
-
-    def __repr__(self) -> str:
-        return f"<neuron eager against compiled: {self.trial.label}>"
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/plain": self.to_text(), "text/html": self.to_html()}
 
 
 def compare(
@@ -111,7 +59,7 @@ def compare(
     run = _Step(function, args, kwargs, train, {id(tensor): name for name, tensor in state.tensors.items()})
     bench = _Bench(hook, state, clock)
     try:
-        with _empty_cache(), _dynamo_as_before():
+        with _empty_cache(), dynamo_as_before():
             return CompileTrial(_trial(name, run, bench, rounds))
     finally:
         state.close()
@@ -197,13 +145,12 @@ def _trial(label: str, run: _Step, bench: _Bench, rounds: int) -> Trial:
     cold, _, first = bench.recorded(eager)
     bench.state.keep_made_state()
     expected = _repeated(bench, eager)
-    compiled, breaks = _compiler(run)
+    compiled, breaks = _compiled(run), Breaks()
     with breaks:
         compiled_cold, _, made = bench.recorded(compiled)
     _, result = bench.timed(compiled)
-    outputs = _differences(bench.left(result), expected)
-    again, _ = _compiler(run)
-    reload_ns, _ = bench.timed(again)
+    outputs = differences(bench.left(result), expected)
+    reload_ns, _ = bench.timed(_compiled(run))
     eager_ns, compiled_ns = _in_turns(bench, eager, compiled, rounds)
     _, _, eager_warm = bench.recorded(eager)
     _, _, compiled_warm = bench.recorded(compiled)
@@ -233,7 +180,7 @@ def _repeated(bench: _Bench, eager: Callable[[], Any]) -> dict[str, Any]:
         )
     one, other = runs
     for name in one.keys() | other.keys():
-        if name not in one or name not in other or not _same(one[name], other[name]):
+        if name not in one or name not in other or not same_values(one[name], other[name]):
             raise UsageProblem(
                 f"not comparable: two eager calls give different values of {name} though they start alike. The function keeps "
                 "state that cannot be put back; pass what it changes as arguments, or let it close over the modules"
@@ -241,54 +188,9 @@ def _repeated(bench: _Bench, eager: Callable[[], Any]) -> dict[str, Any]:
     return one
 
 
-def _compiler(run: _Step) -> tuple[Callable[[], Any], _Breaks]:
-    """The program compiled for the first time, apart from what the user has compiled."""
-    import torch
-
-    compiled = torch.compile(_anew(run.function), backend="neuron", dynamic=False, isolate_recompiles=True)  # type: ignore[call-overload]  # the overloads lag behind
-    return (lambda: run(compiled)), _Breaks()
-
-
-def _anew(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of its own that calls `function`."""
-
-    def program(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
-
-    return program
-
-
-class _Breaks:
-    """Collects what Dynamo says while it compiles."""
-
-    def __init__(self) -> None:
-        self.found: tuple[GraphBreak, ...] = ()
-        self.graphs = 0
-
-    def __enter__(self) -> None:
-        from torch._dynamo import utils
-
-        self._count = len(utils.graph_break_reasons)
-        self._graphs = utils.counters["stats"]["unique_graphs"]
-
-    def __exit__(self, *_: object) -> None:
-        from torch._dynamo import utils
-
-        reasons = utils.graph_break_reasons[self._count :]
-        self.graphs = utils.counters["stats"]["unique_graphs"] - self._graphs
-        found: dict[str, str] = {}
-        for item in reasons:  # for one break Dynamo may tell two, the second in its own terms
-            found.setdefault(_place(item), item.reason.strip().partition("\n")[0])
-        self.found = tuple(GraphBreak(reason, where) for where, reason in found.items())
-
-
-def _place(reason: Any) -> str:
-    if not reason.user_stack:
-        return "an unknown line"
-    frame = reason.user_stack[-1]
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    named = None if shell is None else shell.compile.format_code_name(frame.filename)
-    return f"{named[1] if named else os.path.basename(frame.filename)} line {frame.lineno}"
+def _compiled(run: _Step) -> Callable[[], Any]:
+    program = compiled_anew(run.function)
+    return lambda: run(program)
 
 
 def _in_turns(
@@ -313,41 +215,6 @@ def _side(name: str, cold_ns: int, cold: Report, warm: Report, warm_ns: tuple[in
     return TrialSide(
         name, cold_ns, round(found.compile_s * 1e9), found.neffs_compiled, warm.summary.neffs, warm_ns, peak
     )
-
-
-def _differences(actual: dict[str, Any], expected: dict[str, Any]) -> tuple[OutputDifference, ...]:
-    if actual.keys() != expected.keys():
-        names = ", ".join(sorted(actual.keys() ^ expected.keys()))
-        raise UsageProblem(f"not comparable: only one of eager and compiled gives {names}")
-    rows = []
-    for name, want in expected.items():
-        got = actual[name]
-        if got.shape != want.shape or got.dtype != want.dtype:
-            raise UsageProblem(
-                f"not comparable: {name} is {want.dtype} {list(want.shape)} eager, {got.dtype} {list(got.shape)} compiled"
-            )
-        rows.append(_difference(name, got, want))
-    return tuple(rows)
-
-
-def _same(one: Any, other: Any) -> bool:
-    alike: bool = one.shape == other.shape and one.dtype == other.dtype
-    return alike and _difference("", one, other).max_abs == 0
-
-
-def _difference(name: str, got: Any, want: Any) -> OutputDifference:
-    import torch
-
-    dtype = str(want.dtype).removeprefix("torch.")
-    if torch.equal(got, want) or not want.numel():
-        return OutputDifference(name, tuple(want.shape), dtype, 0.0, 0.0)
-    wide = torch.complex128 if want.dtype.is_complex else torch.float64
-    a, b = got.to(wide), want.to(wide)
-    same = (a == b) | (a.isnan() & b.isnan())
-    # Where only one is not a number, or infinite, nothing finite tells how far apart they are.
-    apart = (a - b).abs().nan_to_num(nan=float("inf"), posinf=float("inf")).masked_fill(same, 0.0)
-    relative = (apart / b.abs()).nan_to_num(nan=0.0, posinf=float("inf"))
-    return OutputDifference(name, tuple(want.shape), dtype, float(apart.max()), float(relative.max()))
 
 
 def _loss(result: Any) -> Any:
@@ -378,20 +245,6 @@ def _gradients(loss: Any) -> list[tuple[int, Any]]:
         open_ += [before for before, _ in node.next_functions]
     ids = sorted(leaves)
     return list(zip(ids, torch.autograd.grad(loss, [leaves[i] for i in ids], allow_unused=True), strict=True))
-
-
-@contextmanager
-def _dynamo_as_before() -> Iterator[None]:
-    """Dynamo's lists and counters are the user's; its compiled code is kept apart by `isolate_recompiles`."""
-    from torch._dynamo import utils
-
-    count, counters = len(utils.graph_break_reasons), copy.deepcopy(utils.counters)
-    try:
-        yield
-    finally:
-        del utils.graph_break_reasons[count:]
-        utils.counters.clear()
-        utils.counters.update(counters)
 
 
 @contextmanager

@@ -18,9 +18,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     def compare(function: Any, **options: Any) -> neuron_lab.CompileTrial:
         made.append({**options, "value": function(), "line": function.__code__.co_firstlineno})
-        return neuron_lab._compare.CompileTrial(FASTER)
-
-    import neuron_lab._compare
+        return neuron_lab.CompileTrial(FASTER)
 
     monkeypatch.setattr(neuron_lab, "compare", compare)
     return made

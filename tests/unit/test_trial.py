@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from neuron_lab._compare import CompileTrial
+from neuron_lab._trial import CompileTrial
 from neuron_lab.render import trial_html, trial_text
 from neuron_lab.report import GraphBreak, OutputDifference, Trial, TrialSide
 

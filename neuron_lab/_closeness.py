@@ -1,0 +1,45 @@
+"""How far two runs of a program are apart, tensor by tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from neuron_lab.errors import UsageProblem
+from neuron_lab.report import OutputDifference
+
+
+def differences(actual: dict[str, Any], expected: dict[str, Any]) -> tuple[OutputDifference, ...]:
+    """One row a tensor. Raises UsageProblem when the two do not hold the same tensors, by name, shape and dtype."""
+    if actual.keys() != expected.keys():
+        names = ", ".join(sorted(actual.keys() ^ expected.keys()))
+        raise UsageProblem(f"not comparable: only one of eager and compiled gives {names}")
+    rows = []
+    for name, want in expected.items():
+        got = actual[name]
+        if got.shape != want.shape or got.dtype != want.dtype:
+            raise UsageProblem(
+                f"not comparable: {name} is {want.dtype} {list(want.shape)} eager, {got.dtype} {list(got.shape)} compiled"
+            )
+        rows.append(_difference(name, got, want))
+    return tuple(rows)
+
+
+def same_values(one: Any, other: Any) -> bool:
+    """Whether two tensors are the same to the bit; NaN is the same as NaN."""
+    alike: bool = one.shape == other.shape and one.dtype == other.dtype
+    return alike and _difference("", one, other).max_abs == 0
+
+
+def _difference(name: str, got: Any, want: Any) -> OutputDifference:
+    import torch
+
+    dtype = str(want.dtype).removeprefix("torch.")
+    if torch.equal(got, want) or not want.numel():
+        return OutputDifference(name, tuple(want.shape), dtype, 0.0, 0.0)
+    wide = torch.complex128 if want.dtype.is_complex else torch.float64
+    a, b = got.to(wide), want.to(wide)
+    same = (a == b) | (a.isnan() & b.isnan())
+    # Where only one is not a number, or infinite, nothing finite tells how far apart they are.
+    apart = (a - b).abs().nan_to_num(nan=float("inf"), posinf=float("inf")).masked_fill(same, 0.0)
+    relative = (apart / b.abs()).nan_to_num(nan=0.0, posinf=float("inf"))
+    return OutputDifference(name, tuple(want.shape), dtype, float(apart.max()), float(relative.max()))
