@@ -23,6 +23,13 @@ def compiled_anew(function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled
 
 
+def start_compilers() -> None:
+    """Once in a process Dynamo and the device's compiler are imported and set up: no program's first call should pay for it."""
+    import torch
+
+    compiled_anew(torch.neg)(torch.ones(1, device="neuron"))
+
+
 class Breaks:
     """Collects what Dynamo says while it compiles."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from neuron_lab.device._describe import CacheState, CoreMemory, Description, describe
+from neuron_lab.device._fresh import fresh_caches
 from neuron_lab.device._process import LateVariable, compile_history, core_memory, late_variables
 from neuron_lab.device._resolve import DeviceInfo, fast_hook, resolve
 from neuron_lab.device._types import FastHook, RawLog
@@ -21,6 +22,7 @@ __all__ = [
     "core_memory",
     "describe",
     "fast_hook",
+    "fresh_caches",
     "ignored_variables",
     "late_variables",
     "resolve",

@@ -5,12 +5,23 @@ Nothing above this package may import its inside: it is reached through `torch.n
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 from ._attach import attach, is_attached, shim, stands_aside
 from .build import BuildProblem
 
-__all__ = ["BuildProblem", "attach", "describe", "hbm_limit", "is_attached", "set_hbm_limit", "shim", "stands_aside"]
+__all__ = [
+    "BuildProblem",
+    "attach",
+    "compiled_set_aside",
+    "describe",
+    "hbm_limit",
+    "is_attached",
+    "set_hbm_limit",
+    "shim",
+    "stands_aside",
+]
 
 
 def hbm_limit() -> int:
@@ -28,3 +39,10 @@ def describe() -> dict[str, Any]:
     from ._describe import describe
 
     return describe()
+
+
+def compiled_set_aside() -> AbstractContextManager[None]:
+    """What this process has compiled, set aside for a while: every op call is a first call."""
+    from ._aside import compiled_set_aside
+
+    return compiled_set_aside()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -119,6 +120,19 @@ def history() -> list[Compile]:
     """The newest NEFFs made or read by this process, oldest first."""
     with _lock:
         return list(_history)
+
+
+@contextmanager
+def history_set_aside() -> Iterator[None]:
+    """An empty history for a while."""
+    global _history
+    with _lock:
+        before, _history = _history, deque(maxlen=_history.maxlen)
+    try:
+        yield
+    finally:
+        with _lock:
+            _history = before
 
 
 def hook() -> Hook:

@@ -18,12 +18,13 @@ _CONFIDENCE = 0.95
 class TrialSide:
     """One way to run the program. Times in nanoseconds, sizes in bytes.
 
-    `cold_ns` is the first call, with an empty NEFF cache on disk; `compile_ns` the part of it that made `made` NEFFs. `warm_ns`
-    are synchronised calls, one a round. `neffs` are used by a warm call, `peak_bytes` is the highest HBM during one.
+    `cold_ns` is a first call, with an empty NEFF cache, the middle one of `cold_runs`; `compile_ns` the part of it that made `made`
+    NEFFs. `warm_ns` are synchronised calls, one a round. `neffs` are used by a warm call, `peak_bytes` is the highest HBM during one.
     """
 
     name: str
     cold_ns: int
+    cold_runs: int
     compile_ns: int
     made: int
     neffs: int
@@ -106,6 +107,7 @@ def trial_frame(trial: Trial) -> pd.DataFrame:
         {
             "side": side.name,
             "cold_s": side.cold_ns / 1e9,
+            "cold_n": side.cold_runs,
             "compile_s": side.compile_ns / 1e9,
             "neffs_made": side.made,
             "neffs": side.neffs,

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch._dynamo import utils
 
 import neuron_lab
-from neuron_lab import UsageProblem
+from neuron_lab import UsageProblem, device
 from tests.emulated import DEVICE, neff_cache, nothing_stays_behind  # noqa: F401  # fixtures
 
 pytestmark = [
@@ -87,6 +87,19 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with torch.compiler.set_stance("fail_on_recompile"):
         compiled(x)
     assert torch.is_grad_enabled() and torch.get_default_device() == torch.device("cpu")
+
+
+def test_a_first_call_is_cold_even_where_the_program_has_run_before() -> None:
+    model, x = network().eval(), torch.randn(5, 4, device=DEVICE)
+    model(x)
+    history = device.compile_history()
+    trial = neuron_lab.compare(model, x, rounds=5).trial
+    assert trial.eager.made == trial.eager.neffs > 0 and trial.compiled.made == 1
+    assert trial.eager.cold_runs == trial.compiled.cold_runs == 3
+    assert device.compile_history() == history
+    with neuron_lab.profile() as again:
+        model(x)
+    assert not again.summary.neffs_compiled and not again.summary.neffs_loaded
 
 
 def test_gradients_of_a_loss() -> None:

@@ -18,8 +18,8 @@ def trial(eager: tuple[int, ...], compiled: tuple[int, ...], cold: int = 1000 * 
         label="model",
         device="emulated trn2.3xlarge",
         emulated=True,
-        eager=TrialSide("eager", 500 * MS, 400 * MS, 4, 4, eager, 2048),
-        compiled=TrialSide("compiled", cold, 300 * MS, 2, 2, compiled, 1024),
+        eager=TrialSide("eager", 500 * MS, 3, 400 * MS, 4, 4, eager, 2048),
+        compiled=TrialSide("compiled", cold, 2, 300 * MS, 2, 2, compiled, 1024),
         reload_ns=90 * MS,
         graphs=2,
         breaks=(GraphBreak("it prints", "In[3] line 2"),),
@@ -70,6 +70,7 @@ def test_text() -> None:
         "                                          eager           compiled",
         "first call, empty NEFF cache             500 ms             1.00 s",
         "  of it compiling               400 ms, 4 NEFFs    300 ms, 2 NEFFs",
+        "  calls, the middle one told                  3                  2",
         "first call, NEFFs on disk                     –            90.0 ms",
         "warm call, median                       10.0 ms            8.00 ms",
         "  p10 – p90                   10.0 ms – 10.0 ms  8.00 ms – 8.00 ms",
@@ -115,4 +116,4 @@ def test_frames() -> None:
 
 @pytest.mark.parametrize(("part", "expected"), [(0.0, 1.0), (0.5, 2.5), (0.9, 3.7), (1.0, 4.0)])
 def test_quantiles_are_interpolated(part: float, expected: float) -> None:
-    assert TrialSide("eager", 0, 0, 0, 0, (4, 1, 3, 2), 0).quantile_ns(part) == pytest.approx(expected)
+    assert TrialSide("eager", 0, 1, 0, 0, 0, (4, 1, 3, 2), 0).quantile_ns(part) == pytest.approx(expected)

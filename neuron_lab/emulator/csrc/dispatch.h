@@ -133,6 +133,8 @@ struct Callbacks {
 };
 extern Callbacks g_callbacks;
 void clear_plans();
+void set_plans_aside();
+void put_plans_back();
 int64_t launches_of_cleared_plans(); // warm ones
 std::vector<const Plan*> plans(); // of ops and of graphs
 

@@ -179,6 +179,8 @@ PYBIND11_MODULE(NEURON_LAB_MODULE, m) {
   });
   m.def("plans", &plan_entries);
   m.def("clear_plans", &clear_plans);
+  m.def("set_plans_aside", &set_plans_aside);
+  m.def("put_plans_back", &put_plans_back);
   m.def("launches_of_cleared_plans", &launches_of_cleared_plans);
   m.def("op_calls", &op_calls);
   m.def("clear_op_calls", [] {

@@ -16,7 +16,9 @@ Callbacks g_callbacks;
 namespace {
 
 std::unordered_map<const c10::FunctionSchema*, std::unique_ptr<OpInfo>> g_ops;
-std::unordered_map<std::string, Plan*> g_plans; // by key
+using Plans = std::unordered_map<std::string, Plan*>; // by key
+Plans g_plans;
+std::vector<Plans> g_aside;
 std::unordered_map<std::string, Plan*> g_passing; // by op and reason
 int64_t g_cleared_hits = 0;
 std::vector<const Graph*> g_graphs;
@@ -262,14 +264,30 @@ std::vector<const Plan*> plans() {
 }
 
 // Plans are kept alive: a recording session may still point at them. Their executables go.
-void clear_plans() {
-  for (auto& entry : g_plans) {
+static void clear_ops(Plans& plans) {
+  for (auto& entry : plans) {
     Py_CLEAR(entry.second->launch);
     if (entry.second->kind == Kind::compiled)
       g_cleared_hits += entry.second->hits;
   }
-  g_plans.clear();
+  plans.clear();
+}
+
+void clear_plans() {
+  clear_ops(g_plans);
   g_graphs.clear(); // a compiled function keeps its own
+}
+
+// Until `put_plans_back` every call is a first call; the plans made meanwhile are then cleared.
+void set_plans_aside() {
+  g_aside.push_back(std::exchange(g_plans, {}));
+}
+
+void put_plans_back() {
+  TORCH_CHECK(!g_aside.empty(), "no plans were set aside");
+  clear_ops(g_plans);
+  g_plans = std::move(g_aside.back());
+  g_aside.pop_back();
 }
 
 int64_t launches_of_cleared_plans() {

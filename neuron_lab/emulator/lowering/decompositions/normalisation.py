@@ -125,14 +125,14 @@ def functional_batch_norm(
     return (*batch, writes.get("running_mean", running_mean), writes.get("running_var", running_var))
 
 
-@program(aten._native_batch_norm_legit.no_stats)
+@decompose(aten._native_batch_norm_legit.no_stats)
 def batch_norm_no_stats(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, training: bool, momentum: float, eps: float
-) -> Program:
-    return Program(*_batch_norm(input, weight, bias, (None, None), True, momentum, eps))
+) -> Batch:
+    return _batch_norm(input, weight, bias, (None, None), True, momentum, eps)[0]
 
 
-@program(aten._native_batch_norm_legit_no_training.default)
+@decompose(aten._native_batch_norm_legit_no_training.default)
 def batch_norm_inference(
     input: Tensor,
     weight: Tensor | None,
@@ -141,9 +141,8 @@ def batch_norm_inference(
     running_var: Tensor,
     momentum: float,
     eps: float,
-) -> Program:
-    running = (running_mean, running_var)
-    return Program(*_batch_norm(input, weight, bias, running, False, momentum, eps))
+) -> Batch:
+    return _batch_norm(input, weight, bias, (running_mean, running_var), False, momentum, eps)[0]
 
 
 @program(aten._batch_norm_with_update.default)
