@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import os
 import sys
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,21 +15,40 @@ from neuron_lab.report import GraphBreak
 
 
 def compiled_anew(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` as Dynamo has never seen it."""
+    """`function` compiled as the user would, and as Dynamo has never seen it."""
     import torch
 
-    def program(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
-
-    compiled: Callable[..., Any] = torch.compile(program, backend="neuron", dynamic=False, isolate_recompiles=True)  # type: ignore[call-overload]  # the overloads lag behind
+    compiled: Callable[..., Any] = torch.compile(
+        _apart(function), backend="neuron", dynamic=False, isolate_recompiles=True
+    )  # type: ignore[call-overload]  # the overloads lag behind
     return compiled
+
+
+def _apart(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same program with a code object of its own: what Dynamo learns of a function, it keeps there.
+
+    Not a function that calls it: where the graph breaks, Dynamo treats an inner function as another program.
+    """
+    if inspect.ismethod(function):
+        return types.MethodType(_apart(function.__func__), function.__self__)
+    if not inspect.isfunction(function):
+        return function
+    copied = types.FunctionType(
+        function.__code__.replace(),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    copied.__kwdefaults__ = function.__kwdefaults__
+    return copied
 
 
 def start_compilers() -> None:
     """Once in a process Dynamo and the device's compiler are imported and set up: no program's first call should pay for it."""
     import torch
 
-    compiled_anew(torch.neg)(torch.ones(1, device="neuron"))
+    compiled_anew(lambda x: -x)(torch.ones(1, device="neuron"))
 
 
 class Breaks:
@@ -50,8 +71,14 @@ class Breaks:
         self.graphs = utils.counters["stats"]["unique_graphs"] - self._graphs
         found: dict[str, str] = {}
         for item in reasons:  # for one break Dynamo may tell two, the second in its own terms
-            found.setdefault(_place(item), item.reason.strip().partition("\n")[0])
+            found.setdefault(_place(item), _words(item.reason))
         self.found = tuple(GraphBreak(reason, where) for where, reason in found.items())
+
+
+def _words(reason: str) -> str:
+    first = reason.strip().partition("\n")[0]
+    # Dynamo's name for it inside the compiled function itself, in place of the words it has for an inlined one.
+    return "Data-dependent branching" if first.startswith("generic_jump ") else first
 
 
 def _place(reason: Any) -> str:
