@@ -43,6 +43,7 @@ background:none;max-width:none}
 vertical-align:bottom}
 .nrn table.nrn-t tbody tr,.nrn table.nrn-t tbody tr:nth-child(even),.nrn table.nrn-t tbody tr:hover{background:none}
 .nrn table.nrn-t tbody tr+tr td,.nrn table.nrn-t tbody tr+tr th{border-top:1px solid #8883}
+.nrn table.nrn-t th.nrn-name{white-space:pre}
 .nrn table.nrn-t .nrn-name{text-align:left;padding-left:8px;font-weight:400;border-left:3px solid transparent;
 font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,monospace);max-width:230px;overflow:hidden;text-overflow:ellipsis}
 .nrn table.nrn-t .nrn-long{max-width:430px}

@@ -51,7 +51,9 @@ def _verdict(trial: Trial) -> str:
             return f"no difference beyond the noise: {takes}; more rounds may tell"
         return f"compile does not pay off: {takes}"
     best, fewest, most = trial.break_even
-    bounds = f"{count(fewest)} to {count(most)}" if most is not None else f"{count(fewest)} or more, perhaps never"
+    if most is None:
+        return f"compile may pay off after {plural(best, 'call')}, or never: the noise of the warm calls hides it (95 %: {count(fewest)} or more)"
+    bounds = f"{count(fewest)} to {count(most)}"
     speed = f"{eager / compiled:.2f}× as fast" if compiled else "faster"
     return f"compile pays off after {plural(best, 'call')} (95 %: {bounds}): warm calls are {speed}"
 
