@@ -6,7 +6,7 @@ import importlib
 import sys
 
 NAMES = ("warm_ops", "cold_compile", "memory", "shim")
-ON_REQUEST = ("peers",)
+ON_REQUEST = ("compare", "peers")
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or NAMES:
