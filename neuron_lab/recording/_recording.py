@@ -59,7 +59,8 @@ class Recording:
     `earlier` are compiles of this process before the span, of the ops in it; `sources` the user's lines that did something.
     `late_variables` came too late to change anything. `reads_clock`: the program in the span takes the time itself. `unix_ns` is
     when the span began, 0 when that is not known. `kept` is what only the notebook's history kept alive at the end of a cell; it is
-    looked up when HBM ran out or grew.
+    looked up when HBM ran out or grew. `synchronised`: every op was waited for, one at a time. An op's device time then holds its
+    dispatch, an eager compile's whole time is its `compile_ns`, and a fallback's reason is "".
 
     Every field is saved to a file by its name and type: a new one needs a default, for files that were written before it.
     """
@@ -88,6 +89,7 @@ class Recording:
     memory_log: MemoryLog = field(default_factory=MemoryLog)
     kept: tuple[Kept, ...] = ()
     unix_ns: int = 0
+    synchronised: bool = False
 
     @property
     def wall_ns(self) -> int:
@@ -133,6 +135,7 @@ def from_raw(
         overhead_ns=raw.overhead_ns + overhead_ns,
         wide=_placed(WideTotal, raw.wide),
         memory_log=_memory_log(raw),
+        synchronised=raw.synchronised,
     )
 
 
