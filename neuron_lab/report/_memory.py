@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neuron_lab.recording import Held, Recording, Where
+from neuron_lab.recording import Held, Recording, Where, uncollected
 
 _NAMED = 4
 _LEAST = 0.01  # of the whole, that is worth a name
@@ -89,7 +89,8 @@ def _points(recording: Recording, core: int) -> tuple[tuple[int, int], ...]:
     order = np.argsort(times, kind="stable")
     uses = np.fromiter((change.used for change in own), np.int64, len(own))
     first = [(0, own[0].used - own[0].change)] if own and not log.dropped else []
-    return (*first, *zip(times[order].tolist(), uses[order].tolist(), strict=True))
+    with uncollected():
+        return (*first, *zip(times[order].tolist(), uses[order].tolist(), strict=True))
 
 
 def portions(used: int, held: Sequence[Held]) -> tuple[Portion, ...]:
