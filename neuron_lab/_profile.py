@@ -12,7 +12,6 @@ from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from neuron_lab import _notebook, device
 from neuron_lab._result import Profile
-from neuron_lab.errors import DeviceProblem
 from neuron_lab.recording import Recorder, Surroundings, environment
 from neuron_lab.report import View
 
@@ -40,9 +39,7 @@ class Session:
     """
 
     def __init__(self, view: View, label: str = "", source: str = "") -> None:
-        hook = device.fast_hook()
-        if hook is None:
-            raise DeviceProblem("profiling needs the emulator: recording on Trainium is not part of this version")
+        hook = device.hook()
         self.profile = Profile(view=view)
         around = Surroundings(
             history=device.compile_history,

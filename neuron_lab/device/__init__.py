@@ -5,8 +5,8 @@ from __future__ import annotations
 from neuron_lab.device._describe import CacheState, CoreMemory, Description, describe
 from neuron_lab.device._fresh import fresh_caches
 from neuron_lab.device._process import LateVariable, compile_history, core_memory, late_variables
-from neuron_lab.device._resolve import DeviceInfo, fast_hook, resolve
-from neuron_lab.device._types import FastHook, RawLog
+from neuron_lab.device._resolve import DeviceInfo, hook, resolve
+from neuron_lab.device._types import Hook, RawLog
 from neuron_lab.device._variables import IgnoredVariable, ignored_variables
 
 __all__ = [
@@ -14,15 +14,15 @@ __all__ = [
     "CoreMemory",
     "Description",
     "DeviceInfo",
-    "FastHook",
+    "Hook",
     "IgnoredVariable",
     "LateVariable",
     "RawLog",
     "compile_history",
     "core_memory",
     "describe",
-    "fast_hook",
     "fresh_caches",
+    "hook",
     "ignored_variables",
     "late_variables",
     "resolve",

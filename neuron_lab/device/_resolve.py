@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Literal
 
-from neuron_lab.device._types import FastHook
+from neuron_lab.device._types import Hook
 from neuron_lab.errors import DeviceProblem
 
 Kind = Literal["emulator", "trainium", "none"]
@@ -49,20 +49,24 @@ def resolve() -> DeviceInfo:
     return _emulator_info()
 
 
-def fast_hook() -> FastHook | None:
-    """A fresh event hook of the emulator; None on Trainium, which has none.
+def hook() -> Hook:
+    """A fresh recording session: the emulator's fast hook; on Trainium, which has none, one that waits for every op.
 
     Raises DeviceProblem when nothing serves `neuron`.
     """
     info = resolve()
     if info.kind == "none":
         raise DeviceProblem(f"no device serves `neuron` here ({info.why}); `%neuron status` tells what was found")
+    fresh: Hook
     if info.kind == "trainium":
-        return None
-    from neuron_lab.emulator import events
+        from neuron_lab.device import generic
 
-    hook: FastHook = events.hook()
-    return hook
+        fresh = generic.hook()
+    else:
+        from neuron_lab.emulator import events
+
+        fresh = events.hook()
+    return fresh
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""The event hook a device may offer, and the log it hands back."""
+"""What records a device, and the log it hands back."""
 
 from __future__ import annotations
 
@@ -73,8 +73,12 @@ class RawLog(Protocol):
     def overhead_ns(self) -> int:
         """What recording itself cost."""
 
+    @property
+    def synchronised(self) -> bool:
+        """Whether every op was waited for, one at a time; what is not known of an op is then 0, "" or None."""
 
-class FastHook(Protocol):
+
+class Hook(Protocol):
     """One recording session; several may be open at once and each sees its own span."""
 
     def start(self) -> None:

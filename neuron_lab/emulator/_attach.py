@@ -12,8 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from neuron_lab._scopes import frame_rules
 from neuron_lab.emulator import _logging, build
-from neuron_lab.emulator._scopes import frame_rules
 from neuron_lab.errors import NeuronLabError
 
 DEVICE = "neuron"

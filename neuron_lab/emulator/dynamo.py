@@ -18,6 +18,7 @@ from torch import Tensor, fx
 
 from neuron_lab.emulator import compiler, dispatch
 from neuron_lab.emulator._parts import split, with_views_last
+from neuron_lab.emulator.api import native
 from neuron_lab.emulator.lowering import Leaf, Unlowerable, UnlowerableNode
 
 __all__ = ["neuron_backend"]
@@ -190,12 +191,12 @@ def _with_compiled_parts(candidate: fx.GraphModule, name: str) -> fx.GraphModule
 class _Part(torch.nn.Module):
     """A part of a graph as one executable."""
 
-    def __init__(self, graph: Any, call: Callable[..., list[Any]]) -> None:
+    def __init__(self, graph: Any) -> None:
         super().__init__()
-        self._graph, self._call = graph, call
+        self._graph = graph
 
     def forward(self, *inputs: Tensor) -> tuple[Any, ...]:
-        return tuple(self._call(self._graph, list(inputs)))
+        return tuple(native.execute_compiled_graph(self._graph, list(inputs)))
 
 
 def _compile_part(part: fx.GraphModule, values: Sequence[Any], label: str) -> _Part | None:
@@ -216,7 +217,7 @@ def _compile_part(part: fx.GraphModule, values: Sequence[Any], label: str) -> _P
         return None
     counters["neuron"]["compiled_graphs"] += 1
     graph = shim().make_graph(f"graph::{label}", [(leaf.dtype, leaf.sizes, leaf.layout) for leaf in leaves], answer)
-    return _Part(graph, shim().call_graph)
+    return _Part(graph)
 
 
 def _leaf(value: Tensor) -> Leaf:

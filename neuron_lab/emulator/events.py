@@ -72,6 +72,8 @@ class RawLog:
     """Of `memory`."""
     overhead_ns: int
     """Estimated: the cost of one event, measured when the session starts, times the events. And, measured, looking at 64-bit values."""
+    synchronised: bool = False
+    """Never: nothing is waited for that the program did not wait for."""
 
 
 @dataclass(slots=True)
@@ -174,9 +176,9 @@ class Hook:
         fallbacks = _fallbacks(raw["totals"])
         events = sum(row[4] for row in raw["totals"]) + sum(row[1] for row in raw["copy_totals"])
         return RawLog(
-            ops=raw["ops"],
-            totals=[row[:-1] for row in raw["totals"]],
-            compiles=list(self.compiles),
+            ops=[_cold_if_compiled(row, 9) for row in raw["ops"]],
+            totals=[_cold_if_compiled(row, 5)[:-1] for row in raw["totals"]],
+            compiles=_as_called(self.compiles, raw["totals"]),
             fallbacks=fallbacks,
             copies=raw["copies"],
             copy_totals=raw["copy_totals"],
@@ -185,6 +187,23 @@ class Hook:
             **{name: raw[name] for name in ("syncs", "dropped", "dropped_changes")},
             overhead_ns=int(events * _event_ns()) + raw["check_ns"],
         )
+
+
+def _cold_if_compiled(row: tuple[Any, ...], at: int) -> tuple[Any, ...]:
+    """The shim also calls a call cold that only found out that there is nothing to compile."""
+    return row if not row[at] or row[1] == "compiled" else (*row[:at], type(row[at])(0), *row[at + 1 :])
+
+
+def _as_called(compiles: list[Compile], totals: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Each under the op whose call waited for it: dropout runs the NEFF of its backward, but it is dropout that the program called."""
+    waited: dict[str, list[str]] = {}
+    for op, _kind, neff, _core, _calls, cold, *_ in totals:
+        if cold:
+            waited.setdefault(neff, []).append(op)
+    return [
+        event if event.op in (ops := waited.get(event.neff, [event.op])) else event._replace(op=ops[0])
+        for event in compiles
+    ]
 
 
 def _fallbacks(totals: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

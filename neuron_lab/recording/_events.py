@@ -74,7 +74,10 @@ class OpTotal:
 
 @dataclass(frozen=True, slots=True)
 class Compile:
-    """One NEFF that was made ("compiled") or read from the cache directory ("disk"; `compile_ns` is then the load)."""
+    """One NEFF that was made ("compiled") or read from the cache directory ("disk"; `compile_ns` is then the load).
+
+    A device that does not tell the stages of a compile gives its whole time as `compile_ns`, 0 for the others.
+    """
 
     op: str
     neff: str
@@ -84,6 +87,11 @@ class Compile:
     lower_ns: int
     compile_ns: int
     signature: str
+
+    @property
+    def has_stages(self) -> bool:
+        """Whether the device told them."""
+        return bool(self.trace_ns or self.lower_ns)
 
     @property
     def total_ns(self) -> int:

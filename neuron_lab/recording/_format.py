@@ -20,7 +20,7 @@ from neuron_lab.recording._events import Where
 from neuron_lab.recording._recording import Recording
 
 FORMAT = "neuron_lab recording"
-VERSION = (1, 0)
+VERSION = (1, 1)
 # A full ring of events takes about 12 MB and 2 million values.
 LARGEST_BYTES = 64 << 20
 _LARGEST_VALUES = 8_000_000

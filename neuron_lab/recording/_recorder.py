@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable
 
-from neuron_lab.device import CoreMemory, FastHook, RawLog
+from neuron_lab.device import CoreMemory, Hook, RawLog
 from neuron_lab.errors import UsageProblem
 from neuron_lab.recording._environment import Environment
 from neuron_lab.recording._holdings import WORTH_TELLING, Kept
@@ -23,7 +23,7 @@ class Recorder:
 
     def __init__(
         self,
-        hook: FastHook,
+        hook: Hook,
         environment: Environment,
         *,
         label: str = "",

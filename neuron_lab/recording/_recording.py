@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
@@ -30,6 +31,7 @@ from neuron_lab.recording._holdings import Kept
 from neuron_lab.recording._sources import Source
 
 _Record = TypeVar("_Record")
+_Event = TypeVar("_Event", OpCall, Copy, MemoryChange)
 
 
 # Of each op, the newest signatures that a new one is compared with.
@@ -59,7 +61,8 @@ class Recording:
     `earlier` are compiles of this process before the span, of the ops in it; `sources` the user's lines that did something.
     `late_variables` came too late to change anything. `reads_clock`: the program in the span takes the time itself. `unix_ns` is
     when the span began, 0 when that is not known. `kept` is what only the notebook's history kept alive at the end of a cell; it is
-    looked up when HBM ran out or grew.
+    looked up when HBM ran out or grew. `synchronised`: every op was waited for, one at a time. An op's device time then holds its
+    dispatch, an eager compile's whole time is its `compile_ns`, and a fallback's reason is "".
 
     Every field is saved to a file by its name and type: a new one needs a default, for files that were written before it.
     """
@@ -88,6 +91,7 @@ class Recording:
     memory_log: MemoryLog = field(default_factory=MemoryLog)
     kept: tuple[Kept, ...] = ()
     unix_ns: int = 0
+    synchronised: bool = False
 
     @property
     def wall_ns(self) -> int:
@@ -118,8 +122,8 @@ def from_raw(
         end_ns=end_ns,
         error=error,
         environment=environment,
-        ops=_many(OpCall._make, OpCall._fields.index("where"), raw.ops),
-        copies=_many(Copy._make, Copy._fields.index("where"), raw.copies),
+        ops=_many(OpCall, raw.ops),
+        copies=_many(Copy, raw.copies),
         op_totals=_without(_placed(OpTotal, raw.totals), starts),
         copy_totals=_placed(CopyTotal, raw.copy_totals),
         compiles=_records(Compile, raw.compiles),
@@ -133,12 +137,13 @@ def from_raw(
         overhead_ns=raw.overhead_ns + overhead_ns,
         wide=_placed(WideTotal, raw.wide),
         memory_log=_memory_log(raw),
+        synchronised=raw.synchronised,
     )
 
 
 def _memory_log(raw: RawLog) -> MemoryLog:
     return MemoryLog(
-        changes=_many(MemoryChange._make, MemoryChange._fields.index("where"), raw.memory),
+        changes=_many(MemoryChange, raw.memory),
         peaks=tuple(MemoryPeak(core, at, used, _held(held)) for core, at, used, held in raw.peaks),
         line_peaks=_placed(LinePeak, raw.line_peaks),
         ooms=tuple(
@@ -210,17 +215,18 @@ def _records(make: Callable[..., _Record], rows: Iterable[tuple[Any, ...]]) -> t
     return tuple(make(*row) for row in rows)
 
 
-def _many(
-    make: Callable[[tuple[Any, ...]], _Record], last: int, rows: Iterable[tuple[Any, ...]]
-) -> tuple[_Record, ...]:
-    """Events, whose field number `last`, where it is there, is the line; the same line is one object for all of them."""
+def _many(kind: type[_Event], rows: Iterable[tuple[Any, ...]]) -> tuple[_Event, ...]:
+    """Events of a named tuple with a line at its end, where a row may end before; the same line is one object for all of them."""
+    last: int = len(kind._fields) - 1
     places: dict[Any, Where | None] = {None: None}
 
-    def placed(row: tuple[Any, ...]) -> Where | None:
-        place: Any = row[last] if len(row) > last else None
-        if place not in places:
-            places[place] = Where._make(place)
-        return places[place]
+    def place(row: tuple[Any, ...]) -> Where | None:
+        return places.setdefault(row[last], Where._make(row[last])) if len(row) > last else None
 
+    def placed(row: tuple[Any, ...]) -> tuple[Any, ...]:
+        known = len(row) > last and row[last] in places
+        return (*row[:last], places[row[last]] if known else place(row))
+
+    make = functools.partial(tuple.__new__, kind)  # `_make` is a Python function: half the time again
     with uncollected():
-        return tuple(make((*row[:last], placed(row))) for row in rows)
+        return tuple(map(make, map(placed, rows)))

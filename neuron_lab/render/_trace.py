@@ -123,10 +123,10 @@ def _compiling(report: Report) -> Iterator[_Span]:
             "neff": item.neff[:_KEY],
             "signature": item.signature,
             "line": report.place_of_compile(item.neff),
-            "trace ms": item.trace_ns / 1e6,
-            "lower ms": item.lower_ns / 1e6,
-            "XLA ms": item.compile_ns / 1e6,
         }
+        if item.has_stages:
+            args["trace ms"], args["lower ms"] = item.trace_ns / 1e6, item.lower_ns / 1e6
+            args["XLA ms"] = item.compile_ns / 1e6
         verb = "load" if item.source == "disk" else "compile"
         yield _Span(f"{verb} {item.op}", verb, item.start_ns, item.start_ns + item.total_ns, args)
 

@@ -121,6 +121,8 @@ def footer(report: Report) -> list[str]:
     parts.append("emulated, not Trainium" if environment.emulated else environment.device)
     if found.startup_s:
         parts.append("the compiler starts once per process")
+    if report.recording.synchronised:
+        parts.append("ops were waited for one by one: device time includes their dispatch")
     parts.append(f"measuring cost {duration(report.recording.overhead_ns)}")
     if report.findings:
         parts.append(f"%neuron explain {report.findings[0].code}")

@@ -232,7 +232,11 @@ def _compile(item: Compile, start_ns: int) -> list[Any]:
 
 
 def _stages(time: CompileTime) -> list[float]:
-    return [ns / 1e9 for ns in (time.made_ns, time.trace_ns, time.lower_ns, time.xla_ns, time.load_ns)]
+    """Stages that the device does not tell are no numbers."""
+    stages = [ns / 1e9 for ns in (time.trace_ns, time.lower_ns, time.xla_ns)]
+    if time.whole_ns and not any(stages):
+        stages = [float("nan")] * len(stages)
+    return [time.made_ns / 1e9, *stages, time.load_ns / 1e9]
 
 
 def _ms(ns: float | None) -> float:

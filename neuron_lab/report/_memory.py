@@ -6,7 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from neuron_lab.recording import Held, Recording, Where
+import numpy as np
+
+from neuron_lab.recording import Held, Recording, Where, uncollected
 
 _NAMED = 4
 _LEAST = 0.01  # of the whole, that is worth a name
@@ -42,37 +44,27 @@ class Curve:
 
         Slices before the first point, which is later than the start when older ones are missing, are (0, 0).
         """
-        lowest: dict[int, int] = {}
-        highest: dict[int, int] = {}
-        last: dict[int, int] = {}
-        for at, used in self.points:
-            index = min(count - 1, at * count // max(1, self.wall_ns))
-            lowest[index] = min(lowest.get(index, used), used)
-            highest[index] = max(highest.get(index, used), used)
-            last[index] = used
-        level: int | None = None
-        found = []
-        for index in range(count):
-            known = [value for value in (level, lowest.get(index), highest.get(index)) if value is not None]
-            found.append((min(known, default=0), max(known, default=0)))
-            level = last.get(index, level)  # until the next point the use stays as it was
+        times = np.fromiter((at for at, _ in self.points), np.int64, len(self.points))
+        uses = np.fromiter((used for _, used in self.points), np.int64, len(self.points))
+        begins = [-(-index * max(1, self.wall_ns) // count) for index in range(1, count)]
+        ends = [*np.searchsorted(times, begins).tolist(), len(times)]
+        found, begin = [], 0
+        for end in ends:
+            # The use stays as it was until the next point: the last one before the slice counts in it.
+            part = uses[max(0, begin - 1) : end]
+            found.append((int(part.min()), int(part.max())) if part.size else (0, 0))
+            begin = end
         return found
 
 
 def curves(recording: Recording) -> tuple[Curve, ...]:
     """One a core that took or gave back HBM in the span, by number."""
     log = recording.memory_log
-    points: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-    for change in log.changes:
-        at = min(max(0, change.at_ns - recording.start_ns), recording.wall_ns)
-        if not log.dropped and change.core not in points:
-            points[change.core].append((0, change.used - change.change))
-        points[change.core].append((at, change.used))
     limits = {core.core: core.limit for core in recording.memory}
     ends = {core.core: core.used for core in recording.memory}
     found = []
     for peak in sorted(log.peaks, key=lambda peak: peak.core):
-        own = tuple(sorted(points[peak.core], key=lambda point: point[0]))
+        own = _points(recording, peak.core)
         found.append(
             Curve(
                 core=peak.core,
@@ -86,6 +78,19 @@ def curves(recording: Recording) -> tuple[Curve, ...]:
             )
         )
     return tuple(found)
+
+
+def _points(recording: Recording, core: int) -> tuple[tuple[int, int], ...]:
+    """In time order, from the start of the span when no older ones are missing."""
+    log = recording.memory_log
+    own = [change for change in log.changes if change.core == core]
+    times = np.fromiter((change.at_ns for change in own), np.int64, len(own)) - recording.start_ns
+    times = times.clip(0, recording.wall_ns)
+    order = np.argsort(times, kind="stable")
+    uses = np.fromiter((change.used for change in own), np.int64, len(own))
+    first = [(0, own[0].used - own[0].change)] if own and not log.dropped else []
+    with uncollected():
+        return (*first, *zip(times[order].tolist(), uses[order].tolist(), strict=True))
 
 
 def portions(used: int, held: Sequence[Held]) -> tuple[Portion, ...]:

@@ -15,17 +15,21 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True)
 class CompileTime:
-    """Nanoseconds by stage; `load_ns` is the read of a NEFF from disk, the others making one."""
+    """Nanoseconds by stage; `load_ns` is the read of a NEFF from disk, the others making one.
+
+    `whole_ns` is making those whose stages the device does not tell.
+    """
 
     trace_ns: int = 0
     lower_ns: int = 0
     xla_ns: int = 0
     load_ns: int = 0
+    whole_ns: int = 0
 
     @property
     def made_ns(self) -> int:
         """Making NEFFs."""
-        return self.trace_ns + self.lower_ns + self.xla_ns
+        return self.trace_ns + self.lower_ns + self.xla_ns + self.whole_ns
 
     @property
     def total_ns(self) -> int:
@@ -35,13 +39,15 @@ class CompileTime:
     @staticmethod
     def of(items: Iterable[Compile]) -> CompileTime:
         """Add up; what a disk hit spent is a load, whatever stage it spent it in."""
-        trace = lower = xla = load = 0
+        trace = lower = xla = load = whole = 0
         for item in items:
             if item.source == "disk":
                 load += item.total_ns
-            else:
+            elif item.has_stages:
                 trace, lower, xla = trace + item.trace_ns, lower + item.lower_ns, xla + item.compile_ns
-        return CompileTime(trace, lower, xla, load)
+            else:
+                whole += item.total_ns
+        return CompileTime(trace, lower, xla, load, whole)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ class FakeLog:
     dropped: int = 0
     dropped_changes: int = 0
     overhead_ns: int = 0
+    synchronised: bool = False
 
 
 @dataclass
@@ -164,7 +165,7 @@ class FakeDevice:
 
 
 class FakeSession:
-    """A FastHook on a FakeDevice: one session, as the emulator's."""
+    """A device.Hook on a FakeDevice: one session, as the emulator's."""
 
     def __init__(self, device: FakeDevice) -> None:
         self.device = device
@@ -213,7 +214,7 @@ class FakeSession:
 def serve(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put `device` behind everything above the device facade, and start with no last result."""
     info = DeviceInfo("emulator", "emulated trn2.3xlarge", "no Trainium here", 4, {"torch": "2.13.0"})
-    monkeypatch.setattr(facade, "fast_hook", device.hook)
+    monkeypatch.setattr(facade, "hook", device.hook)
     monkeypatch.setattr(facade, "resolve", lambda: info)
     monkeypatch.setattr(facade, "compile_history", lambda: device.history)
     monkeypatch.setattr(facade, "core_memory", lambda: tuple(device.memory))

@@ -128,7 +128,7 @@ def test_no_device_fails_in_one_line_and_the_body_does_not_run(shell: Shell, mon
     def none() -> None:
         raise DeviceProblem("no device serves `neuron` here")
 
-    monkeypatch.setattr(device, "fast_hook", none)
+    monkeypatch.setattr(device, "hook", none)
     result = shell.run("%%neuron profile\nx = 1")
     assert isinstance(result.error_in_exec, DeviceProblem)
     assert shell.errors == ["DeviceProblem: no device serves `neuron` here"]

@@ -95,6 +95,7 @@ recordings = st.builds(
     memory_log=memory_logs,
     kept=many(Kept, text, some_count, whole),
     unix_ns=whole,
+    synchronised=st.booleans(),
 )
 
 

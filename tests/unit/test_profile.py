@@ -150,8 +150,11 @@ def test_nothing_profiled_yet(fake: FakeDevice) -> None:
         neuron_lab.last()
 
 
-def test_device_without_a_hook_is_refused(fake: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "fast_hook", lambda: None)
+def test_no_device_is_told_on_entry(fake: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> None:
+        raise DeviceProblem("no device serves `neuron` here")
+
+    monkeypatch.setattr(device, "hook", none)
     with pytest.raises(DeviceProblem), neuron_lab.profile():
         pass
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import neuron_lab
-from neuron_lab.emulator._scopes import name_modules
+from neuron_lab._scopes import name_modules
 from neuron_lab.emulator.events import RawLog, hook
 from tests.emulated import DEVICE
 

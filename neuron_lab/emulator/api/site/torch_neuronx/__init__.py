@@ -10,6 +10,7 @@ from neuron_lab.emulator import attach
 attach()
 
 from neuron_lab.emulator.api import memory, metrics  # noqa: E402  # only once the device is there
+from neuron_lab.emulator.api import native as _C  # noqa: E402
 from neuron_lab.emulator.api.neuron import *  # noqa: E402,F403
 from neuron_lab.emulator.api.neuron import __all__ as _names  # noqa: E402
 from neuron_lab.emulator.api.tracking import (  # noqa: E402
@@ -19,9 +20,9 @@ from neuron_lab.emulator.api.tracking import (  # noqa: E402
     is_neuron_runtime_initialized,
 )
 
-from . import _C  # noqa: E402
-
-_sys.modules.update({f"{__name__}.memory": memory, f"{__name__}.metrics": metrics})
+_sys.modules.update(
+    {f"{__name__}.{name}": part for name, part in (("_C", _C), ("memory", memory), ("metrics", metrics))}
+)
 
 __version__ = f"{_version}+emulated"
 __all__ = [

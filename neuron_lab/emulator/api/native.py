@@ -1,7 +1,12 @@
-"""The private names of TorchNeuron's extension that its users probe for."""
+"""`torch_neuronx._C`: the names of TorchNeuron's extension that its users probe for."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from torch import Tensor
+
+from neuron_lab.emulator import _attach
 from neuron_lab.emulator.api.tracking import (
     _clear_compilation_cache,
     _clear_compilation_memory_cache,
@@ -18,6 +23,13 @@ __all__ = [
     "_get_all_cache_keys",
     "_get_compilation_cache_entries",
     "_get_compilation_cache_stats",
+    "execute_compiled_graph",
     "get_neff_cache",
     "get_neff_info",
 ]
+
+
+def execute_compiled_graph(graph: Any, inputs: list[Tensor]) -> list[Any]:
+    """The results of one launch of a graph that torch.compile made; every launch comes through this name."""
+    results: list[Any] = _attach.shim().call_graph(graph, inputs)
+    return results

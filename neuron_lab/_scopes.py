@@ -1,4 +1,4 @@
-"""Whose code runs: which files are the user's, what a module's path is, and which frames are an optimizer's. For csrc/frames.cpp."""
+"""Whose code runs: which files are the user's, what a module's path is, and which frames are an optimizer's. For both recorders."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 class FrameRules(NamedTuple):
-    """What the shim needs to judge a frame; `set_frame_rules` takes the fields in this order."""
+    """What a recorder needs to judge a frame; the shim's `set_frame_rules` takes the fields in this order."""
 
     is_user_file: Callable[[str], bool]
     name_modules: Callable[[list[Module]], list[tuple[Module, str]]]
@@ -50,7 +50,7 @@ def _nothing() -> None:
 def _library_folders() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
     folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    ours = Path(__file__).parents[1]
+    ours = Path(__file__).parent
     # The magics lie beside the package in a checkout, and in site-packages otherwise.
     return tuple(f"{folder}{os.sep}" for folder in (*folders, ours, ours.parent / "magics"))
 
