@@ -51,7 +51,7 @@ class Session:
             cell_name=_cell_name,
             reads_clock=bool(_CLOCK.search(source)),
         )
-        self._recorder = Recorder(hook, environment(), label=label, surroundings=around)
+        self._recorder = Recorder(hook, environment(), label=label, surroundings=around, clock=device.now_ns)
 
     def start(self) -> None:
         """Begin to record."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from neuron_lab.device._describe import CacheState, CoreMemory, Description, describe
-from neuron_lab.device._process import LateVariable, compile_history, core_memory, late_variables
+from neuron_lab.device._process import LateVariable, compile_history, core_memory, late_variables, now_ns
 from neuron_lab.device._resolve import DeviceInfo, fast_hook, resolve
 from neuron_lab.device._types import FastHook, RawLog
 from neuron_lab.device._variables import IgnoredVariable, ignored_variables
@@ -23,5 +23,6 @@ __all__ = [
     "fast_hook",
     "ignored_variables",
     "late_variables",
+    "now_ns",
     "resolve",
 ]
