@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar, cast, overload
 from neuron_lab import _notebook, device
 from neuron_lab._result import Profile
 from neuron_lab.errors import DeviceProblem
-from neuron_lab.recording import Recorder, Surroundings, environment
+from neuron_lab.recording import Recorder, Surroundings, environment, line_of_error
 from neuron_lab.report import View
 
 _Params = ParamSpec("_Params")
@@ -64,8 +64,9 @@ class Session:
     def finish(self, error: BaseException | None = None, *, of_cell: bool = False) -> Profile:
         """Make the result readable and keep it for `last()`. `of_cell`: a whole cell has run, no function of the user's still does."""
         name = None if error is None else type(error).__name__
+        stopped_at = None if error is None else line_of_error(error, device.is_user_file)
         look = functools.partial(_notebook.kept_by_history, error) if of_cell else None
-        self.profile.finish(self._recorder.finish(name, look))
+        self.profile.finish(self._recorder.finish(name, look, stopped_at))
         return self.profile
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from neuron_lab.device._describe import CacheState, CoreMemory, Description, describe
-from neuron_lab.device._process import LateVariable, compile_history, core_memory, late_variables, now_ns
+from neuron_lab.device._process import LateVariable, compile_history, core_memory, is_user_file, late_variables, now_ns
 from neuron_lab.device._resolve import DeviceInfo, fast_hook, resolve
 from neuron_lab.device._types import FastHook, RawLog
 from neuron_lab.device._variables import IgnoredVariable, ignored_variables
@@ -22,6 +22,7 @@ __all__ = [
     "describe",
     "fast_hook",
     "ignored_variables",
+    "is_user_file",
     "late_variables",
     "now_ns",
     "resolve",

@@ -21,6 +21,13 @@ class LateVariable:
     effect: str
 
 
+def is_user_file(name: str) -> bool:
+    """Whether code of this file is the user's own, a cell's among them, and not of Python, an installed library or this package."""
+    from neuron_lab import emulator
+
+    return emulator.is_user_file(name)
+
+
 def now_ns() -> int:
     """Nanoseconds on the clock of the device's events."""
     if resolve().kind != "emulator":

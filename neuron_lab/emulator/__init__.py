@@ -8,9 +8,20 @@ from __future__ import annotations
 from typing import Any
 
 from ._attach import attach, is_attached, shim, stands_aside
+from ._scopes import is_user_file
 from .build import BuildProblem
 
-__all__ = ["BuildProblem", "attach", "describe", "hbm_limit", "is_attached", "set_hbm_limit", "shim", "stands_aside"]
+__all__ = [
+    "BuildProblem",
+    "attach",
+    "describe",
+    "hbm_limit",
+    "is_attached",
+    "is_user_file",
+    "set_hbm_limit",
+    "shim",
+    "stands_aside",
+]
 
 
 def hbm_limit() -> int:

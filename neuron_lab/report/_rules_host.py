@@ -30,7 +30,7 @@ def fallback_in_loop(facts: Facts) -> Iterator[Finding]:
                 facts.place(where),
                 f"{op} ran on the CPU {calls:,} times from this line",
                 spent,
-                "move it out of the loop, or use ops that are compiled (%neuron explain NRN033)",
+                "move it out of the loop, or use ops that are compiled",
                 (op,),
             )
 

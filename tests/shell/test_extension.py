@@ -147,7 +147,7 @@ def test_recompiles_of_the_latest_and_of_a_variable(shell: Shell) -> None:
         "",
         "aten::mm In[2] line 2 3.00 ms",
         "    dim 0 of input 0: 64 → 37",
-        "    a smaller last batch: drop_last=True, or pad it",
+        "    a smaller batch: pad it, or drop_last=True if it is a loader's last",
     ]
     assert "dim 0 of input 0: 64 → 37" in latest._repr_mimebundle_()["text/html"]
     assert "1 for an op's first" in shell.run("%neuron recompiles p64").result.text  # type: ignore[attr-defined]

@@ -95,6 +95,7 @@ recordings = st.builds(
     memory_log=memory_logs,
     kept=many(Kept, text, some_count, whole),
     unix_ns=whole,
+    stopped_at=place,
 )
 
 
