@@ -48,6 +48,10 @@ class Profile:
         self._view = view or View()
         self._report = report
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle and copy. Raises UsageProblem while the block still runs."""
+        return {"_view": self._view, "_report": self.report}
+
     @property
     def report(self) -> Report:
         """The tables behind the DataFrames. Raises UsageProblem while the block still runs."""

@@ -131,9 +131,7 @@ def test_what_did_not_fit_because_the_notebook_keeps_so_much(ip: Any) -> None:
     number = ip.execution_count - 1
     (finding,) = findings(ip, "def step():\n    held = mib(16)\n    return mib(60)\nstep()")
     assert finding.code == "NRN052"
-    assert finding.fix.startswith(
-        f"%neuron memory --free gives back 40 MiB (Out[{number}] and 1 more); or a smaller"
-    )
+    assert finding.fix.startswith(f"%neuron memory --free gives back 40 MiB (Out[{number}] and 1 more); or a smaller")
     run(ip, "%neuron memory --free")
     assert findings(ip, "fits = mib(28)") == []  # filling it takes as much again
 
