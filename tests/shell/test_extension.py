@@ -104,6 +104,17 @@ def test_last_shows_the_result_again(shell: Shell) -> None:
     shell.run("%%neuron profile -q\ndev.run('aten::a')")
     assert shell.run("%neuron last").result is shell.profile
     assert shell.run("p = %neuron last\np").result is shell.profile
+    assert shell.run("%neuron last;").success
+
+
+def test_last_is_shown_another_way(shell: Shell) -> None:
+    shell.run("%%neuron profile -q --top 1\ndev.run('aten::a', nbytes=9)\ndev.run('aten::b')\ndev.run('aten::b')")
+    for options, shown in (("--top 2", ["aten::b", "aten::a"]), ("--sort bytes", ["aten::a"]), ("", ["aten::b"])):
+        text = shell.run(f"%neuron last {options}").result.to_text()  # type: ignore[attr-defined]
+        assert [line.split()[0] for line in text.splitlines() if line.startswith("aten::")] == shown
+    assert "    2  dev.run" in shell.run("%neuron last --by line").result.to_text()  # type: ignore[attr-defined]
+    assert not shell.run("%neuron last --top 0").success
+    assert shell.errors == ["UsageError: top is 0; show at least 1 row"]
 
 
 def test_status_shows_device_and_ignored_variables(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
