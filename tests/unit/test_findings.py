@@ -181,20 +181,24 @@ def test_fallback_in_a_loop(calls: int, reason: str, expected: list[str]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("calls", "nbytes", "ops", "expected"),
+    ("calls", "nbytes", "ops", "after", "expected"),
     [
-        (4, 4, 10, ["NRN041"]),
-        (4, 400, 10, ["NRN042"]),
-        (3, 4, 10, []),
-        (4, 4, 4000, []),
+        (4, 4, 3, 0, ["NRN041"]),
+        (4, 400, 3, 0, ["NRN042"]),
+        (3, 4, 3, 0, []),
+        (4, 4, 1000, 0, []),
+        (1, 4, 3, 20, []),
+        (1, 400, 3, 20, []),
     ],
-    ids=["item", "cpu", "few", "rare"],
+    ids=["item", "cpu", "few", "rare", "items after the loop", "a state_dict after the loop"],
 )
-def test_waiting_in_a_loop(calls: int, nbytes: int, ops: int, expected: list[str]) -> None:
+def test_waiting_in_a_loop(calls: int, nbytes: int, ops: int, after: int, expected: list[str]) -> None:
     def program(device: FakeDevice) -> None:
-        for _ in range(ops):
-            relu(device, 8, cold=False)
         for _ in range(calls):
+            for _ in range(ops):
+                relu(device, 8, cold=False)
+            device.copy("d2h", 1, nbytes)
+        for _ in range(after):
             device.copy("d2h", 1, nbytes)
 
     assert codes(found(program)) == expected
