@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import re
 import sys
+import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from neuron_lab import _notebook, device
 from neuron_lab._result import Profile
-from neuron_lab.recording import Recorder, Surroundings, environment
+from neuron_lab._scopes import is_user_file
+from neuron_lab.errors import UsageProblem
+from neuron_lab.recording import Recorder, Surroundings, environment, line_of_error
 from neuron_lab.report import View
 
 _Params = ParamSpec("_Params")
@@ -21,6 +25,15 @@ _Result = TypeVar("_Result")
 
 # How programs take the time.
 _CLOCK = re.compile(r"\b(perf_counter|process_time|monotonic|time\.time)(_ns)?\(|%timeit|%time\b|\btimeit\.")
+
+
+def _flow() -> object:
+    """The thread and, inside of a coroutine, its task."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop runs in this thread
+        task = None
+    return threading.get_ident(), task
 
 
 def _cell_name(file: str) -> str | None:
@@ -48,7 +61,7 @@ class Session:
             cell_name=_cell_name,
             reads_clock=bool(_CLOCK.search(source)),
         )
-        self._recorder = Recorder(hook, environment(), label=label, surroundings=around)
+        self._recorder = Recorder(hook, environment(), label=label, surroundings=around, clock=device.now_ns)
 
     def start(self) -> None:
         """Begin to record."""
@@ -61,8 +74,9 @@ class Session:
     def finish(self, error: BaseException | None = None, *, of_cell: bool = False) -> Profile:
         """Make the result readable and keep it for `last()`. `of_cell`: a whole cell has run, no function of the user's still does."""
         name = None if error is None else type(error).__name__
+        stopped_at = None if error is None else line_of_error(error, is_user_file)
         look = functools.partial(_notebook.kept_by_history, error) if of_cell else None
-        self.profile.finish(self._recorder.finish(name, look))
+        self.profile.finish(self._recorder.finish(name, look, stopped_at))
         return self.profile
 
 
@@ -73,25 +87,36 @@ class ProfileBlock:
         self._view = view
         self._label = label
         self._quiet = quiet
-        self._open: list[Session] = []
+        self._open: list[tuple[object, Session]] = []
 
     def __enter__(self) -> Profile:
         session = Session(self._view, self._label)
         session.start()
-        self._open.append(session)
+        self._open.append((_flow(), session))
         return session.profile
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        session = self._open.pop()
+        session = self._own()
         session.stop()
         result = session.finish(error)
         if not self._quiet:
             result.show()
 
+    def _own(self) -> Session:
+        """The session that was entered last in this thread and task: blocks beside each other end in any order."""
+        flow, last = _flow(), len(self._open) - 1
+        own = [index for index, (opener, _) in enumerate(self._open) if opener == flow]
+        # A generator may be closed by another thread than the one that opened it.
+        return self._open.pop(own[-1] if own else last)[1]
+
     def __call__(self, function: Callable[_Params, _Result]) -> Callable[_Params, _Result]:
-        """Profile every call of `function`, which may be a coroutine function."""
+        """Profile every call of `function`, which may be a coroutine function. Raises UsageProblem for a generator function."""
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise UsageProblem(
+                f"{function.__qualname__}() gives its values one by one, while others work: profile the loop that takes them"
+            )
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
@@ -150,7 +175,7 @@ def profile(
     "device", "fallback", "calls" or "bytes". min_ms: leave out rows that took less in all. by: what a row stands for, "op",
     "neff", "line" or "module". quiet: False shows the report at the end.
 
-    Raises UsageProblem for a value that makes no sense, DeviceProblem on entry when nothing can be measured.
+    Raises UsageProblem for a value that makes no sense and for a generator function, DeviceProblem on entry when nothing can be measured.
     """
     block = ProfileBlock(View(top=top, sort=sort, min_ms=min_ms, by=by), label, quiet)
     return block if function is None else block(function)

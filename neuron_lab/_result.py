@@ -48,6 +48,10 @@ class Profile:
         self._view = view or View()
         self._report = report
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle and copy. Raises UsageProblem while the block still runs."""
+        return {"_view": self._view, "_report": self.report}
+
     @property
     def report(self) -> Report:
         """The tables behind the DataFrames. Raises UsageProblem while the block still runs."""
@@ -126,7 +130,11 @@ class Profile:
 
         Outside a notebook this prints the text. Raises UsageProblem for an option or value that does not exist.
         """
-        display(Profile(self.report, self._view.changed(**options)))
+        display(self.viewed(**options))
+
+    def viewed(self, **options: Any) -> Profile:
+        """The same result, displayed another way: `top`, `sort`, `min_ms` and `by` as for `show`. Raises UsageProblem."""
+        return Profile(self.report, self._view.changed(**options))
 
     def compare(self, other: Profile) -> Comparison:
         """What changed since `other`, the earlier profile: split, ops, new and lost NEFFs and fallbacks.

@@ -28,6 +28,8 @@ class NeuronMagics(Magics):
     @line_cell_magic
     def neuron(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
         assert self.shell is not None  # IPython makes a Magics object for a shell only
+        if cell is None:
+            line = line.rstrip().removesuffix(";")  # IPython itself shows no value of such a line
         try:
             return _commands.run(line, cell, self.shell, local_ns)
         except UsageProblem as problem:

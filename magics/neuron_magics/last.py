@@ -1,16 +1,18 @@
-"""The latest profile again: `p = %neuron last` keeps it."""
+"""The latest profile again: `p = %neuron last` keeps it, `%neuron last --by line` shows it another way."""
 
 from __future__ import annotations
 
 import neuron_lab
 from neuron_magics._context import Context
 from neuron_magics._parser import Parser
+from neuron_magics.profile import view_arguments, view_options
 
 
 def arguments(parser: Parser) -> None:
-    """It has no options of its own."""
+    """Declare the options."""
+    view_arguments(parser)
 
 
 def run(text: str, parser: Parser, context: Context) -> neuron_lab.Profile:
-    parser.parse(text)
-    return neuron_lab.last()
+    options = view_options(parser.parse(text))
+    return neuron_lab.last().viewed(**options) if options else neuron_lab.last()

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import keyword
 import sys
-from argparse import Namespace
-from dataclasses import dataclass, replace
+from argparse import SUPPRESS, Namespace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -55,7 +55,7 @@ class Options:
         variable = checked_variable(args.output)
         try:
             budget = None if args.fail_over is None else Budget.parse(args.fail_over)
-            view = View(args.top, args.sort, args.min_ms, args.by)
+            view = View(**view_options(args))
         except UsageProblem as problem:
             raise UsageError(str(problem)) from None
         return Options(view, variable, args.quiet, budget, args.save, args.compare)
@@ -69,17 +69,23 @@ class Options:
         return replace(self, baseline=profile_or_file(context, self.compare))
 
 
+def view_arguments(parser: Parser) -> None:
+    """Declare how the table is shown; what the user does not say is not in the parsed namespace."""
+    view, unsaid = View(), SUPPRESS
+    parser.add_argument("--top", type=int, default=unsaid, metavar="N", help=f"rows of the table (default {view.top})")
+    parser.add_argument("--sort", choices=SORTS, default=unsaid, help=f"order of the table (default {view.sort})")
+    parser.add_argument("--by", choices=GROUPS, default=unsaid, help=f"what a row stands for (default {view.by})")
+    parser.add_argument("--min-ms", type=float, default=unsaid, metavar="X", help="leave out ops that took less in all")
+
+
+def view_options(args: Namespace) -> dict[str, Any]:
+    """Those of them that the user has set."""
+    return {item.name: getattr(args, item.name) for item in fields(View) if hasattr(args, item.name)}
+
+
 def arguments(parser: Parser) -> None:
     """Declare the options."""
-    view = View()
-    parser.add_argument(
-        "--top", type=int, default=view.top, metavar="N", help=f"rows of the table (default {view.top})"
-    )
-    parser.add_argument("--sort", choices=SORTS, default=view.sort, help=f"order of the table (default {view.sort})")
-    parser.add_argument("--by", choices=GROUPS, default=view.by, help=f"what a row stands for (default {view.by})")
-    parser.add_argument(
-        "--min-ms", type=float, default=view.min_ms, metavar="X", help="leave out ops that took less in all"
-    )
+    view_arguments(parser)
     parser.add_argument("-o", "--output", metavar="VAR", help="keep the result in this variable")
     parser.add_argument("--save", metavar="FILE", help="write the result as JSON; neuron_lab.load(FILE) reads it")
     parser.add_argument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,15 @@ class LateVariable:
     name: str
     value: str
     effect: str
+
+
+def now_ns() -> int:
+    """Nanoseconds on the clock of the device's events."""
+    if resolve().kind != "emulator":
+        return time.perf_counter_ns()
+    from neuron_lab.emulator import clock
+
+    return clock.now_ns()
 
 
 def compile_history() -> Sequence[tuple[Any, ...]]:

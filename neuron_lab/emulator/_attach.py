@@ -92,6 +92,8 @@ def shim() -> ModuleType:
     if _shim is not None:
         return _shim
     with _lock:
+        import torch  # noqa: F401  # its autoload may attach the device, which comes back here
+
         if _shim is None:
             module = build.load()
             _start(module)

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import logging
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
-from neuron_lab.emulator import _artifacts, _fallback, compiler, events
+from neuron_lab.emulator import _artifacts, _fallback, clock, compiler, events
 from neuron_lab.emulator._indices import index_rules
 from neuron_lab.emulator._signature import leaf_text, short, signature_of
 from neuron_lab.emulator._worker import Worker
@@ -253,7 +252,7 @@ def _obtain(unit: _Unit) -> tuple[ExecPlan | None, Any, str]:
     """On the compile thread: the executable, from disk or compiled now."""
     _start_runtime()
     key, disk = key_of(unit.signature, unit.tier), store()
-    started = time.perf_counter_ns()
+    started = clock.now_ns()
     stored = disk.get(key)
     if stored is not None:
         try:
@@ -262,7 +261,7 @@ def _obtain(unit: _Unit) -> tuple[ExecPlan | None, Any, str]:
         except (compiler.CompileError, KeyError, TypeError, ValueError):
             disk.discard(key)
         else:
-            spent = time.perf_counter_ns() - started
+            spent = clock.now_ns() - started
             event = events.Compile(unit.name, key, "disk", started, 0, 0, spent, unit.signature)
             events.compiled(event, len(stored.executable))
             if unit.preserve is not None:
@@ -273,13 +272,13 @@ def _obtain(unit: _Unit) -> tuple[ExecPlan | None, Any, str]:
 
 def _compile(unit: _Unit, key: str, disk: NeffStore) -> tuple[ExecPlan | None, Any, str]:
     _start_toolchain()
-    started = time.perf_counter_ns()
+    started = clock.now_ns()
     lowered = unit.lower()
     if lowered.plan.outputs and all(0 in out.sizes for out in lowered.plan.outputs):
         return None, None, ""
-    begun = time.perf_counter_ns()
+    begun = clock.now_ns()
     executable = compiler.compile(lowered.stablehlo, unit.tier)
-    compile_ns = time.perf_counter_ns() - begun
+    compile_ns = clock.now_ns() - begun
     cost = executable.cost()
     stored = StoredNeff(
         op=unit.name,
@@ -311,13 +310,13 @@ def _start_runtime() -> None:
     """Make the XLA client and hand the shim what imports arrays."""
     from neuron_lab.emulator import shim
 
-    started = time.perf_counter_ns()
+    started = clock.now_ns()
     client = compiler.client()
     from jaxlib import _jax
 
     shim().set_runtime(_jax.dlpack_managed_tensor_to_buffer, client.local_devices()[0])
     fingerprint()
-    events.started(started, time.perf_counter_ns())
+    events.started(started, clock.now_ns())
 
 
 @functools.cache
@@ -325,9 +324,9 @@ def _start_toolchain() -> None:
     """Import torch-mlir and parse its pipelines: only a process that really compiles pays for it."""
     from neuron_lab.emulator.lowering import start
 
-    started = time.perf_counter_ns()
+    started = clock.now_ns()
     start()
-    events.started(started, time.perf_counter_ns())
+    events.started(started, clock.now_ns())
 
 
 def _launcher(executable: compiler.Executable, plan: ExecPlan) -> Any:

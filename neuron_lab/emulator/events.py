@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from neuron_lab.emulator import clock
 
 __all__ = ["Compile", "Counters", "Hook", "RawLog", "compiled", "counters", "history", "hook", "observers"]
 
@@ -226,7 +227,7 @@ def _event_ns() -> float:
         from neuron_lab.emulator import shim
 
         rounds = 2000
-        started = time.perf_counter_ns()
+        started = clock.now_ns()
         shim().record_idle_events(rounds)
-        _measured_ns = (time.perf_counter_ns() - started) / rounds
+        _measured_ns = (clock.now_ns() - started) / rounds
     return _measured_ns

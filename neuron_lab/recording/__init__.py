@@ -32,12 +32,13 @@ from neuron_lab.recording._holdings import (
     traceback_roots,
 )
 from neuron_lab.recording._recorder import Recorder
-from neuron_lab.recording._recording import CorePeak, Recording
-from neuron_lab.recording._sources import Source
+from neuron_lab.recording._recording import LAYERS, CorePeak, Recording
+from neuron_lab.recording._sources import Source, line_of_error
 from neuron_lab.recording._surroundings import Surroundings
 
 __all__ = [
     "LARGEST_BYTES",
+    "LAYERS",
     "WORTH_TELLING",
     "Compile",
     "Copy",
@@ -67,6 +68,7 @@ __all__ = [
     "frames_of",
     "holdings",
     "kept",
+    "line_of_error",
     "loads",
     "traceback_roots",
     "uncollected",

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from neuron_lab.device import CoreMemory, Hook, RawLog
 from neuron_lab.errors import UsageProblem
 from neuron_lab.recording._environment import Environment
+from neuron_lab.recording._events import Where
 from neuron_lab.recording._holdings import WORTH_TELLING, Kept
 from neuron_lab.recording._recording import CorePeak, Recording, earlier_compiles, from_raw
 from neuron_lab.recording._sources import sources_of
@@ -63,8 +64,13 @@ class Recorder:
         self._after = self._surroundings.memory()
         self._overhead_ns += self._clock() - self._end_ns
 
-    def finish(self, error: str | None = None, kept: Callable[[], tuple[Kept, ...]] | None = None) -> Recording:
-        """Stop if that is still to do, and hand back the Recording. `error` names the exception that cut the span short.
+    def finish(
+        self,
+        error: str | None = None,
+        kept: Callable[[], tuple[Kept, ...]] | None = None,
+        stopped_at: Where | None = None,
+    ) -> Recording:
+        """Stop if that is still to do, and hand back the Recording. `error` names the exception that cut the span short, at a line of the user's.
 
         `kept` finds what only the notebook's history keeps alive; it takes a while and is asked only when that may matter.
         """
@@ -81,7 +87,7 @@ class Recorder:
         )
         if kept is not None and (recording.memory_log.ooms or self._grew()):
             recording = dataclasses.replace(recording, kept=kept())
-        return self._with_surroundings(recording)
+        return self._with_surroundings(dataclasses.replace(recording, stopped_at=stopped_at))
 
     def _grew(self) -> bool:
         """Whether more HBM is held than before, enough to matter."""
@@ -95,6 +101,7 @@ class Recorder:
             *(total.where for total in recording.copy_totals),
             *(peak.where for peak in recording.memory_log.line_peaks),
             *(oom.where for oom in recording.memory_log.ooms),
+            recording.stopped_at,
         ]
         return dataclasses.replace(
             recording,

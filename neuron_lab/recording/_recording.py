@@ -34,6 +34,13 @@ _Record = TypeVar("_Record")
 _Event = TypeVar("_Event", OpCall, Copy, MemoryChange)
 
 
+# Ops that get a layer's own tensors: their signatures tell the sizes of a model, whatever a span does with them.
+LAYERS = frozenset(
+    f"aten::{name}"
+    for name in (
+        "linear linear_backward addmm convolution convolution_backward embedding native_layer_norm native_batch_norm"
+    ).split()
+)
 # Of each op, the newest signatures that a new one is compared with.
 _EARLIER = 128
 
@@ -58,11 +65,12 @@ class Recording:
     those that no longer fitted; every other field is exact. `startups` are (start_ns, end_ns) of starting the compiler itself,
     which the totals leave out.
 
-    `earlier` are compiles of this process before the span, of the ops in it; `sources` the user's lines that did something.
+    `earlier` are compiles of this process before the span, of the ops in it and of LAYERS; `sources` the user's lines that did something.
     `late_variables` came too late to change anything. `reads_clock`: the program in the span takes the time itself. `unix_ns` is
     when the span began, 0 when that is not known. `kept` is what only the notebook's history kept alive at the end of a cell; it is
     looked up when HBM ran out or grew. `synchronised`: every op was waited for, one at a time. An op's device time then holds its
-    dispatch, an eager compile's whole time is its `compile_ns`, and a fallback's reason is "".
+    dispatch, an eager compile's whole time is its `compile_ns`, and a fallback's reason is "". `stopped_at` is the innermost line of
+    the user's that `error` came out of.
 
     Every field is saved to a file by its name and type: a new one needs a default, for files that were written before it.
     """
@@ -92,11 +100,18 @@ class Recording:
     kept: tuple[Kept, ...] = ()
     unix_ns: int = 0
     synchronised: bool = False
+    stopped_at: Where | None = None
 
     @property
     def wall_ns(self) -> int:
         """Wall time of the span."""
         return self.end_ns - self.start_ns
+
+    @property
+    def idle_ns(self) -> int:
+        """From the last event on the device to the end of the span; 0 when there was none."""
+        ends = [*(call.end_ns for call in self.ops), *(item.end_ns for item in self.copies)]
+        return self.end_ns - max(ends, default=self.end_ns)
 
     @property
     def partial(self) -> bool:
@@ -164,8 +179,8 @@ def _where(place: tuple[Any, ...] | None) -> Where | None:
 
 
 def earlier_compiles(history: Iterable[tuple[Any, ...]], recording: Recording) -> tuple[Compile, ...]:
-    """Of a process's compiles, those before the span and of its ops, the newest of each op."""
-    ops = {total.op for total in recording.op_totals} | {item.op for item in recording.compiles}
+    """Of a process's compiles, those before the span, of its ops and of layers, the newest of each op."""
+    ops = LAYERS | {total.op for total in recording.op_totals} | {item.op for item in recording.compiles}
     used = {total.neff for total in recording.op_totals}
     kept: list[Compile] = []
     counts: Counter[str] = Counter()

@@ -41,6 +41,17 @@ def sources_of(places: Iterable[Where | None], cell_name: Callable[[str], str | 
     return tuple(found)
 
 
+def line_of_error(error: BaseException, is_user_file: Callable[[str], bool]) -> Where | None:
+    """The innermost line of the user's in the traceback of `error`, None when none of them is."""
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if is_user_file(code.co_filename):
+            found = Where(code.co_filename, code.co_firstlineno, code.co_name, trace.tb_lineno)
+        trace = trace.tb_next
+    return found
+
+
 def _shown(line: str) -> str:
     text = line.rstrip()
     # The header of a profiled cell runs as a string.

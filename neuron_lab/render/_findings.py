@@ -11,22 +11,40 @@ from neuron_lab.report import Explanation, Finding, Recompile, Report, changed, 
 
 _WIDTH = 100
 _SHOWN = 3
+_LINES = 10
 _SHOWN_HTML = 8
 _ROWS = 30
 _PLACE = 120
 _SENTENCE = 500
+_INDENT = " " * 8
 
 
 def findings_text(report: Report) -> list[str]:
-    """Up to three, two or three lines each."""
+    """Up to three, as many as there is room for: what happened, then cost and fix, in two lines each at most."""
     lines: list[str] = []
+    shown = 0
     for item in report.findings[:_SHOWN]:
-        sentence = f"{item.code}  {item.where}: {item.message}" if item.where else f"{item.code}  {item.message}"
-        first, *more = wrap(sentence, _WIDTH, subsequent_indent=" " * 8)
-        lines += [first, *more[:1], " " * 8 + shorten(_remedy(item, report), _WIDTH - 8)]
-    if len(report.findings) > _SHOWN:
-        lines.append(f"… {plural(len(report.findings) - _SHOWN, 'more finding')}, see .findings")
+        place = f"{item.where}: " if item.where else ""
+        block = [*_wrapped(f"{item.code}  {place}{item.message}", ""), *_wrapped(_remedy(item, report), _INDENT)]
+        if len(lines) + len(block) > _LINES:
+            break
+        lines += block
+        shown += 1
+    if shown < len(report.findings):
+        lines.append(f"… {plural(len(report.findings) - shown, 'more finding')}, see .findings")
     return lines
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return wrap(
+        text,
+        _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=_INDENT,
+        max_lines=2,
+        placeholder=" …",
+        break_on_hyphens=False,
+    )
 
 
 def findings_html(report: Report) -> str:

@@ -41,7 +41,7 @@ def _head(report: Report) -> str:
     head = f'<div class="nrn-head"><div>{label}{line}</div><div class="nrn-wall">{wall}</div></div>'
     if report.file:
         head += f'<div class="nrn-soft">{escape(shorten(_words.loaded(report), _REASON_LENGTH))}</div>'
-    stopped = _words.partial(report.recording)
+    stopped = _words.partial(report)
     return head + (
         f'<div class="nrn-partial" role="alert">{escape(shorten(stopped, _REASON_LENGTH))}; what ran until then:</div>'
         if stopped

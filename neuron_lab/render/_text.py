@@ -36,7 +36,7 @@ def report_text(report: Report, view: View) -> str:
 def report_line(report: Report) -> str:
     """The report in one line, for a repr."""
     found = report.summary
-    parts = [found.label or "profile", _words.partial(report.recording), duration(report.recording.wall_ns)]
+    parts = [found.label or "profile", _words.partial(report), duration(report.recording.wall_ns)]
     return " · ".join([*filter(None, parts), *_words.headline(report)])
 
 
@@ -48,7 +48,7 @@ def _head(report: Report) -> list[str]:
     if report.file:
         lines.append(shorten(_words.loaded(report), WIDTH))
     if report.recording.partial:
-        lines.append(shorten(_words.partial(report.recording) + "; what ran until then:", WIDTH))
+        lines.append(shorten(_words.partial(report) + "; what ran until then:", WIDTH))
     return lines
 
 

@@ -47,9 +47,15 @@ def temperature(report: Report) -> tuple[str, str]:
     return " · ".join(cold), warm
 
 
-def partial(recording: Recording) -> str:
-    """Why the report stops early, "" when it does not."""
-    return f"PARTIAL: stopped by {recording.error}" if recording.error else ""
+def partial(report: Report) -> str:
+    """Why the report stops early and where, "" when it does not."""
+    error, where = report.recording.error, report.recording.stopped_at
+    if not error:
+        return ""
+    text = f"PARTIAL: stopped by {error}" + (f" at {report.place(where)}" if where else "")
+    idle_ns = report.recording.idle_ns
+    # Whoever interrupts wonders what took so long: the device, or something else.
+    return f"{text}, device idle {duration(idle_ns)}" if error == "KeyboardInterrupt" and idle_ns else text
 
 
 def loaded(report: Report) -> str:

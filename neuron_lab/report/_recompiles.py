@@ -156,7 +156,7 @@ def fix_for(changes: Sequence[Change]) -> str:
         if new == old + 1:
             return "it grows step by step: allocate the longest once and mask (a static cache)"
         if new < old and change.dimension == 0:
-            return "a smaller last batch: drop_last=True, or pad it"
+            return "a smaller batch: pad it, or drop_last=True if it is a loader's last"
         return "pad to one size, or to a few (buckets)"
     return {
         "dtype": "convert once, outside of the loop",

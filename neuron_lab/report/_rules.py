@@ -13,7 +13,7 @@ from neuron_lab.report._split import Split
 # Calls from one line that make it a loop.
 LOOP = 4
 # Rarer than one in so many op calls, waiting for a value costs next to nothing.
-OPS_PER_WAIT = 400
+OPS_PER_WAIT = 200
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ def other_sizes(facts: Facts) -> Iterator[Finding]:
         for row, change in candidates
         if _is_data(row, change, widths, proven) and line_of(row.where) not in printing
     ]
-    for group in _groups([pair for pair in sized if _is_repeated(facts, pair, sized)]):
+    for group in _groups([pair for pair in sized if _is_repeated(facts, pair, sized, proven)]):
         spent: Counter[object] = Counter()
         for row, _ in group:
             spent[line_of(row.where)] += row.compile.total_ns
@@ -155,7 +155,12 @@ def _widths(facts: Facts) -> set[int]:
     }
 
 
-def _is_repeated(facts: Facts, pair: tuple[Recompile, Change], all_pairs: list[tuple[Recompile, Change]]) -> bool:
+def _is_repeated(
+    facts: Facts,
+    pair: tuple[Recompile, Change],
+    all_pairs: list[tuple[Recompile, Change]],
+    proven: set[tuple[str, str]],
+) -> bool:
     """Proof that it is the same program again: the line ran with the old size before, or through several, or all its ops changed alike."""
     row, change = pair
     nearest = row.nearest
@@ -176,8 +181,11 @@ def _is_repeated(facts: Facts, pair: tuple[Recompile, Change], all_pairs: list[t
     ]
     if len({other.new for other in same_place} | {other.old for other in same_place}) >= 3:
         return True
-    alike = {item.compile.op for item, other in all_pairs if (other.old, other.new) == (change.old, change.new)}
-    return len(alike) >= 2
+    alike = [item for item, other in all_pairs if (other.old, other.new) == (change.old, change.new)]
+    if len({item.compile.op for item in alike}) < 2:
+        return False
+    # What ran before this span may have been another program, which happened to have such a size.
+    return row.same_span or (change.old, change.new) in proven or 2 * len(alike) > len(facts.recompiles)
 
 
 def _groups(pairs: list[tuple[Recompile, Change]]) -> list[list[tuple[Recompile, Change]]]:

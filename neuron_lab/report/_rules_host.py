@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ def fallback_in_loop(facts: Facts) -> Iterator[Finding]:
                 facts.place(where),
                 f"{op} ran on the CPU {calls:,} times from this line",
                 spent,
-                "move it out of the loop, or use ops that are compiled (%neuron explain NRN033)",
+                "move it out of the loop, or use ops that are compiled",
                 (op,),
             )
 
@@ -60,7 +61,7 @@ def synchronisation(facts: Facts) -> Iterator[Finding]:
         prints = line in printing or "print(" in facts.text_of(copied.where)
         if copied.bytes > _A_VALUE * copied.calls or copied.calls < LOOP * (_READS_OF_A_PRINT if prints else 1):
             continue
-        if _is_rare(facts, copied.calls):
+        if copied.waits < LOOP or _is_rare(facts, copied.calls):
             continue
         what, fix = ("a value is read", "keep it on the device, read it after the loop")
         if prints:
@@ -77,7 +78,7 @@ def synchronisation(facts: Facts) -> Iterator[Finding]:
 def host_copies(facts: Facts) -> Iterator[Finding]:
     """NRN042: tensors are copied to the host in a loop."""
     for copied in _read_back(facts).values():
-        if copied.bytes > _A_VALUE * copied.calls and copied.calls >= LOOP and not _is_rare(facts, copied.calls):
+        if copied.bytes > _A_VALUE * copied.calls and copied.waits >= LOOP and not _is_rare(facts, copied.calls):
             yield Finding(
                 "NRN042",
                 facts.place(copied.where),
@@ -89,7 +90,10 @@ def host_copies(facts: Facts) -> Iterator[Finding]:
 
 @dataclass(slots=True)
 class _Copied:
+    """`waits`: copies with an op since the line's copy before; what follows a copy at once finds an idle device."""
+
     where: Where
+    waits: int = 0
     calls: int = 0
     ns: int = 0
     bytes: int = 0
@@ -106,6 +110,14 @@ def _read_back(facts: Facts) -> dict[tuple[str, int], _Copied]:
         row.calls += total.calls
         row.ns += total.total_ns
         row.bytes += total.bytes
+    ends = sorted(call.end_ns for call in facts.recording.ops)
+    reached: dict[tuple[str, int], int] = {}
+    for copied in sorted(facts.recording.copies, key=lambda copied: copied.start_ns):
+        line = line_of(copied.where)
+        if copied.direction == "d2h" and line in found:
+            done = bisect(ends, copied.start_ns)
+            found[line].waits += done > reached.get(line, -1)
+            reached[line] = done
     return found
 
 

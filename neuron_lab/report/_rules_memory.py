@@ -57,8 +57,10 @@ def kept_by_history(facts: Facts) -> Iterator[Finding]:
             and (item.name.startswith(own) or (recording.error and item.name.startswith("last traceback")))
         ]
         if kept := _worth_telling(of_cell, core.limit):
-            fix = "end the line with `;` or give it a name; %neuron memory --free lets go of what is there"
-            yield Finding("NRN053", recording.label, f"no variable of yours leads to {_kept(kept)} alive", 0, fix)
+            fix = "%neuron memory --free lets go of it"
+            if not recording.error:
+                fix = f"end the line with `;` or give the value a name; {fix}"
+            yield Finding("NRN053", recording.label, f"only the notebook keeps {_kept(kept)}", 0, fix)
 
 
 def _worth_telling(kept: Sequence[Kept], limit: int) -> Sequence[Kept]:
@@ -66,6 +68,6 @@ def _worth_telling(kept: Sequence[Kept], limit: int) -> Sequence[Kept]:
 
 
 def _kept(kept: Sequence[Kept]) -> str:
-    """ "12 MiB that Out[3] and 2 more keep"."""
-    more = f" and {len(kept) - 1} more keep" if len(kept) > 1 else " keeps"
-    return f"{binary_size(sum(item.bytes for item in kept))} that {kept[0].name}{more}"
+    """ "12 MiB (Out[3] and 2 more)"."""
+    more = f" and {len(kept) - 1} more" if len(kept) > 1 else ""
+    return f"{binary_size(sum(item.bytes for item in kept))} ({kept[0].name}{more})"

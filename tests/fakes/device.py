@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from neuron_lab import _profile, _result, _session
+from neuron_lab import _result, _session
 from neuron_lab import device as facade
 from neuron_lab.device import CoreMemory, DeviceInfo
-from neuron_lab.recording import Recorder
 
 MS = 1_000_000
 
@@ -219,7 +217,7 @@ def serve(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facade, "compile_history", lambda: device.history)
     monkeypatch.setattr(facade, "core_memory", lambda: tuple(device.memory))
     monkeypatch.setattr(facade, "late_variables", tuple)
-    monkeypatch.setattr(_profile, "Recorder", functools.partial(Recorder, clock=device.clock))
+    monkeypatch.setattr(facade, "now_ns", device.clock)
     monkeypatch.setattr(_result, "_last", None)
     monkeypatch.setattr(_session, "_log", _session._Log())
 

@@ -35,18 +35,25 @@ def only(cells: Sequence[Any]) -> Any:
     return notebook
 
 
-def execute(notebook: Any, cache: Path) -> Any:
-    """The notebook with its outputs; raises CellExecutionError where a cell fails."""
+def execute(
+    notebook: Any,
+    cache: Path,
+    *,
+    client: type[nbclient.NotebookClient] = nbclient.NotebookClient,
+    allow_errors: bool = False,
+) -> Any:
+    """The notebook with its outputs; raises CellExecutionError where a cell fails and `allow_errors` is not set."""
     ensure_built()  # else the first cell tells how it builds the device
     with tempfile.TemporaryDirectory() as folder:
-        client = nbclient.NotebookClient(
+        running = client(
             notebook,
+            allow_errors=allow_errors,
             timeout=CELL_TIMEOUT_S,
             kernel_name="python3",
             resources={"metadata": {"path": folder}},
             extra_arguments=["--log-level=ERROR"],  # else the kernel warns of plain text on the loopback interface
         )
-        client.execute(env={**os.environ, "TORCH_NEURONX_NEFF_CACHE_DIR": str(cache)})
+        running.execute(env={**os.environ, "TORCH_NEURONX_NEFF_CACHE_DIR": str(cache)})
         left = os.listdir(folder)
     assert left == [], "the notebook left files beside it"
     return notebook

@@ -104,6 +104,17 @@ def test_last_shows_the_result_again(shell: Shell) -> None:
     shell.run("%%neuron profile -q\ndev.run('aten::a')")
     assert shell.run("%neuron last").result is shell.profile
     assert shell.run("p = %neuron last\np").result is shell.profile
+    assert shell.run("%neuron last;").success
+
+
+def test_last_is_shown_another_way(shell: Shell) -> None:
+    shell.run("%%neuron profile -q --top 1\ndev.run('aten::a', nbytes=9)\ndev.run('aten::b')\ndev.run('aten::b')")
+    for options, shown in (("--top 2", ["aten::b", "aten::a"]), ("--sort bytes", ["aten::a"]), ("", ["aten::b"])):
+        text = shell.run(f"%neuron last {options}").result.to_text()  # type: ignore[attr-defined]
+        assert [line.split()[0] for line in text.splitlines() if line.startswith("aten::")] == shown
+    assert "    2  dev.run" in shell.run("%neuron last --by line").result.to_text()  # type: ignore[attr-defined]
+    assert not shell.run("%neuron last --top 0").success
+    assert shell.errors == ["UsageError: top is 0; show at least 1 row"]
 
 
 def test_status_shows_device_and_ignored_variables(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +158,7 @@ def test_recompiles_of_the_latest_and_of_a_variable(shell: Shell) -> None:
         "",
         "aten::mm In[2] line 2 3.00 ms",
         "    dim 0 of input 0: 64 → 37",
-        "    a smaller last batch: drop_last=True, or pad it",
+        "    a smaller batch: pad it, or drop_last=True if it is a loader's last",
     ]
     assert "dim 0 of input 0: 64 → 37" in latest._repr_mimebundle_()["text/html"]
     assert "1 for an op's first" in shell.run("%neuron recompiles p64").result.text  # type: ignore[attr-defined]

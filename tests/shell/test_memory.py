@@ -98,6 +98,13 @@ def test_out_is_named_and_freed_and_variables_stay(ip: Any) -> None:
     assert ip.user_ns["mine"].shape == (3,)
 
 
+def test_semicolon_shows_nothing(ip: Any) -> None:
+    run(ip, "torch.ones(1000, device='neuron')")
+    result = run(ip, "%neuron memory --free;")
+    assert result.success and result.result is None
+    assert "Out[2]" not in names(ip)
+
+
 def test_users_own_underscore_stays(ip: Any) -> None:
     run(ip, "_ = torch.ones(7, device='neuron')\n_9 = torch.ones(8, device='neuron')")
     assert run(ip, "%neuron memory --free").success

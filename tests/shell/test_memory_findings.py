@@ -55,7 +55,7 @@ def test_value_that_only_out_keeps(ip: Any) -> None:
     (finding,) = findings(ip, "mib(4)")
     number = ip.execution_count - 1
     assert (finding.code, finding.where) == ("NRN053", f"In[{number}]")
-    assert finding.message == f"no variable of yours leads to 4 MiB that Out[{number}] keeps alive"
+    assert finding.message == f"only the notebook keeps 4 MiB (Out[{number}])"
     assert "%neuron memory --free" in finding.fix
 
 
@@ -64,7 +64,7 @@ def test_value_whose_graph_keeps_activations(ip: Any) -> None:
     run(ip, "x = torch.ones(4096, 64).to('neuron')")
     (finding,) = findings(ip, "net(x).sum()")
     # Of four results of a ReLU the last is PyTorch's alone: Python cannot see it.
-    assert f"3 MiB that Out[{ip.execution_count - 1}] keeps alive" in finding.message
+    assert f"3 MiB (Out[{ip.execution_count - 1}])" in finding.message
     run(ip, "%neuron memory --free")
     assert findings(ip, "loss = net(x).sum()\nloss * 1") == []  # the user's loss keeps the same
 
@@ -106,7 +106,8 @@ def test_looking_is_for_cells_that_kept_something(ip: Any, monkeypatch: pytest.M
 def test_failed_function_keeps_its_variables(ip: Any) -> None:
     (finding,) = findings(ip, "def f():\n    big = mib(5)\n    raise ValueError\nf()")
     assert finding.code == "NRN053"
-    assert "5 MiB that last traceback: big of f() keeps alive" in finding.message
+    assert finding.message == "only the notebook keeps 5 MiB (last traceback: big of f())"
+    assert finding.fix == "%neuron memory --free lets go of it"
 
 
 def test_what_did_not_fit_is_told_with_what_was_held(ip: Any) -> None:
@@ -119,7 +120,7 @@ def test_what_did_not_fit_is_told_with_what_was_held(ip: Any) -> None:
     assert finding.message.endswith("from before")
     assert finding.fix.startswith("a smaller batch")
     text = neuron_lab.last().to_text()
-    assert "PARTIAL: stopped by OutOfMemoryError; what ran until then:" in text
+    assert f"PARTIAL: stopped by OutOfMemoryError at In[{number}] line 5; what ran until then:" in text
     assert "NRN052" in text
     assert Report(loads(dumps(neuron_lab.last().recording))).findings == neuron_lab.last().findings
 
@@ -130,9 +131,7 @@ def test_what_did_not_fit_because_the_notebook_keeps_so_much(ip: Any) -> None:
     number = ip.execution_count - 1
     (finding,) = findings(ip, "def step():\n    held = mib(16)\n    return mib(60)\nstep()")
     assert finding.code == "NRN052"
-    assert finding.fix.startswith(
-        f"%neuron memory --free gives back 40 MiB that Out[{number}] and 1 more keep; or a smaller"
-    )
+    assert finding.fix.startswith(f"%neuron memory --free gives back 40 MiB (Out[{number}] and 1 more); or a smaller")
     run(ip, "%neuron memory --free")
     assert findings(ip, "fits = mib(28)") == []  # filling it takes as much again
 
@@ -152,4 +151,4 @@ def test_statement_is_told_as_well(ip: Any) -> None:
     run(ip, "%neuron profile step()")
     finding = neuron_lab.last().findings[0]
     assert finding.code == "NRN052"
-    assert "16 MiB that last traceback: held of step() keeps" in finding.fix
+    assert "16 MiB (last traceback: held of step())" in finding.fix

@@ -96,6 +96,7 @@ recordings = st.builds(
     kept=many(Kept, text, some_count, whole),
     unix_ns=whole,
     synchronised=st.booleans(),
+    stopped_at=place,
 )
 
 

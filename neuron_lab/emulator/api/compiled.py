@@ -6,7 +6,7 @@ import re
 import time
 from dataclasses import dataclass
 
-from neuron_lab.emulator import events
+from neuron_lab.emulator import clock, events
 
 __all__ = ["NeuronCompilationMetrics", "get_dynamo_metrics", "reset_dynamo_metrics"]
 
@@ -43,7 +43,7 @@ def get_dynamo_metrics() -> list[NeuronCompilationMetrics]:
 def reset_dynamo_metrics() -> None:
     """Forget them."""
     global _since_ns
-    _since_ns = time.perf_counter_ns()
+    _since_ns = clock.now_ns()
 
 
 def _metrics(event: events.Compile) -> NeuronCompilationMetrics:
@@ -57,7 +57,7 @@ def _metrics(event: events.Compile) -> NeuronCompilationMetrics:
         model_name=named["model"] if named else name,
         has_collectives=False,
         graph_node_count=sum(line.startswith("    ") for line in graph.splitlines()),
-        timestamp=time.time() - (time.perf_counter_ns() - event.start_ns) / 1e9,
+        timestamp=time.time() - (clock.now_ns() - event.start_ns) / 1e9,
         torch_neuronx_fx_passes_us=event.trace_ns / 1e3 if made else 0.0,
         torch_neuronx_lower_us=event.lower_ns / 1e3 if made else 0.0,
         torch_neuronx_compile_us=event.compile_ns / 1e3 if made else 0.0,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-from neuron_lab.emulator import _attach
+from neuron_lab.emulator import _attach, clock
 
 __all__ = ["Event", "Stream", "current_stream", "default_stream", "set_stream", "stream"]
 
@@ -55,7 +54,7 @@ class Event(torch.Event):
         """Mark this point in a stream, the current one by default."""
         chosen = current_stream() if stream is None else stream
         super().record(chosen)
-        self._at_ns, self._core = time.perf_counter_ns(), chosen.device_index
+        self._at_ns, self._core = clock.now_ns(), chosen.device_index
 
     # PyTorch's own accepts no subclass of its event as the other end.
     def elapsed_time(self, end_event: torch.Event) -> float:

@@ -10,6 +10,7 @@
 #include <c10/util/strides.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -22,8 +23,13 @@ constexpr size_t kAlignment = 64; // XLA imports host memory without copying onl
 
 using Shape = c10::SmallVector<int64_t, 5>;
 
+// Nanoseconds that every reading of the clock takes, 0 for the real clock: tests want the same times in every run.
+inline std::atomic<int64_t> clock_step{0}, stepped_ns{0};
+
 // Nanoseconds on the clock of Python's time.perf_counter_ns (CLOCK_MONOTONIC on Linux).
 inline int64_t now_ns() {
+  if (const int64_t step = clock_step.load(std::memory_order_relaxed))
+    return stepped_ns += step;
   return std::chrono::steady_clock::now().time_since_epoch().count();
 }
 

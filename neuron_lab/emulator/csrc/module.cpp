@@ -164,6 +164,12 @@ PYBIND11_MODULE(NEURON_LAB_MODULE, m) {
   m.def("reset_accumulated", &reset_accumulated);
   m.def("record_history", &record_history);
   m.def("history_snapshot", &history_snapshot);
+  m.def("now_ns", &now_ns);
+  m.def("step_clock", [](int64_t step) {
+    stepped_ns = now_ns();
+    clock_step = step;
+  });
+  m.def("pass_time", [](int64_t ns) { stepped_ns += ns; });
   m.def("open_session", &open_session);
   m.def("close_session", &close_session);
   m.def("drain", &drain);

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import operator
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, fx
+
+from neuron_lab.emulator import clock
 
 from ._fake import fake_tensors
 from ._layout import buffer_shape, contiguous_strides, physical_order, to_buffer, to_logical
@@ -45,12 +46,12 @@ def lower_graph(module: fx.GraphModule, leaves: Sequence[Leaf], default_dtype: t
     Results take the strides of the nodes' metadata where those are dense. Raises UnlowerableNode when one node is the cause,
     Unlowerable for the graph as a whole. To be called as ``lower`` is.
     """
-    started = time.perf_counter()
+    started = clock.now_ns()
     with fake_tensors(default_dtype):
         graph, plan = _trace(module, leaves)
-    traced = time.perf_counter()
+    traced = clock.now_ns()
     text = to_stablehlo(graph)
-    return Lowered(text, plan, str(module.graph), True, traced - started, time.perf_counter() - traced)
+    return Lowered(text, plan, str(module.graph), True, (traced - started) / 1e9, (clock.now_ns() - traced) / 1e9)
 
 
 def torch_dialect(module: fx.GraphModule, leaves: Sequence[Leaf], default_dtype: torch.dtype) -> str | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
+
+from neuron_lab.emulator import clock
 
 from ._fake import fake_tensors
 from ._mlir import to_stablehlo, toolchain
@@ -23,18 +24,18 @@ def lower(call: OpCall) -> Lowered:
 
     To be called from one thread at a time, with clean thread-local state. The leaves are specifications only.
     """
-    started = time.perf_counter()
+    started = clock.now_ns()
     with fake_tensors(call.default_dtype):
         traced = _guarded(call.op, lambda: trace(call))
-    traced_at = time.perf_counter()
+    traced_at = clock.now_ns()
     text = _guarded(call.op, lambda: to_stablehlo(traced.graph))
     return Lowered(
         stablehlo=text,
         plan=traced.plan,
         fx=str(traced.graph),
         decomposed=traced.decomposed,
-        trace_s=traced_at - started,
-        lower_s=time.perf_counter() - traced_at,
+        trace_s=(traced_at - started) / 1e9,
+        lower_s=(clock.now_ns() - traced_at) / 1e9,
     )
 
 

@@ -60,6 +60,13 @@ def test_torch_neuronx_may_be_imported_first() -> None:
     assert output_of("import torch_neuronx, torch; print(torch.ones(2, device='neuron').tolist())") == "[1.0, 1.0]"
 
 
+def test_the_emulator_may_be_asked_before_torch() -> None:
+    program = (
+        "from neuron_lab import emulator; emulator.set_hbm_limit(1 << 20); import torch; print(emulator.hbm_limit())"
+    )
+    assert output_of(program) == str(1 << 20)
+
+
 @pytest.fixture
 def installed(tmp_path: Path) -> str:
     """A path with a torch_neuronx of somebody else."""
