@@ -215,6 +215,7 @@ def _compile_part(part: fx.GraphModule, values: Sequence[Any], label: str) -> _P
         _log.info("%s runs op by op: %s", label, error)
         return None
     counters["neuron"]["compiled_graphs"] += 1
+    counters["neuron"]["graphs_with_collectives"] += 0  # there are none; TorchNeuron has the key
     graph = shim().make_graph(f"graph::{label}", [(leaf.dtype, leaf.sizes, leaf.layout) for leaf in leaves], answer)
     return _Part(graph, shim().call_graph)
 
