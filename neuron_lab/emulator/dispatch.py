@@ -296,6 +296,7 @@ def _compile(unit: _Unit, key: str, disk: NeffStore) -> tuple[ExecPlan | None, A
         outputs=tuple(Port(out.dtype, out.sizes) for out in lowered.plan.outputs),
         flops=cost.flops,
         bytes_accessed=cost.bytes_accessed,
+        temporary_bytes=cost.temporary_bytes,
     )
     disk.put(key, stored)
     if unit.preserve is not None:
