@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from neuron_lab.device._cache import CacheLocation, LoadedNeff, cache_location, forget_neffs, loaded_neffs
 from neuron_lab.device._describe import CacheState, CoreMemory, Description, describe
 from neuron_lab.device._process import LateVariable, compile_history, core_memory, late_variables
 from neuron_lab.device._resolve import DeviceInfo, fast_hook, resolve
@@ -9,6 +10,7 @@ from neuron_lab.device._types import FastHook, RawLog
 from neuron_lab.device._variables import IgnoredVariable, ignored_variables
 
 __all__ = [
+    "CacheLocation",
     "CacheState",
     "CoreMemory",
     "Description",
@@ -16,12 +18,16 @@ __all__ = [
     "FastHook",
     "IgnoredVariable",
     "LateVariable",
+    "LoadedNeff",
     "RawLog",
+    "cache_location",
     "compile_history",
     "core_memory",
     "describe",
     "fast_hook",
+    "forget_neffs",
     "ignored_variables",
     "late_variables",
+    "loaded_neffs",
     "resolve",
 ]

@@ -9,6 +9,7 @@ from neuron_lab.report._findings import Findings
 from neuron_lab.report._lines import GutterLine, LineRow, gutter
 from neuron_lab.report._memory import Curve, Portion, named
 from neuron_lab.report._modules import ModuleRow, phase_times
+from neuron_lab.report._neffs import NEFF_SORTS, CacheChange, NeffEntry, dispensable, in_order, neffs_frame
 from neuron_lab.report._recompiles import Change, Recompile, changed, fix_for
 from neuron_lab.report._report import Report
 from neuron_lab.report._rules import Finding
@@ -31,8 +32,10 @@ from neuron_lab.report._view import GROUPS, SORTS, View
 __all__ = [
     "EXPLANATIONS",
     "GROUPS",
+    "NEFF_SORTS",
     "SORTS",
     "Budget",
+    "CacheChange",
     "Change",
     "Curve",
     "Difference",
@@ -43,6 +46,7 @@ __all__ = [
     "GutterLine",
     "LineRow",
     "ModuleRow",
+    "NeffEntry",
     "NeffRow",
     "OpChange",
     "OpRow",
@@ -60,10 +64,13 @@ __all__ = [
     "View",
     "binary_size",
     "changed",
+    "dispensable",
     "explanation",
     "fix_for",
     "gutter",
+    "in_order",
     "named",
+    "neffs_frame",
     "phase_times",
     "session_frame",
     "session_row",
