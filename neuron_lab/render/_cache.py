@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from textwrap import wrap
 
-from neuron_lab.render._format import DASH, count, duration, plural, printable, shorten, size
+from neuron_lab.render._format import DASH, count, duration, plural, printable, shorten, size, wrapped
 from neuron_lab.render._grid import aligned
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import CacheChange, NeffEntry
@@ -22,7 +22,7 @@ _DAY_S = 86_400
 
 def cache_text(directory: str, rows: Sequence[NeffEntry], top: int, now: float) -> str:
     """The directory, its sums, then the first `top` rows."""
-    lines = [shorten(f"NEFF cache  {directory}", _WIDTH), shorten(_sums(rows), _WIDTH)]
+    lines = [*wrap(f"NEFF cache {directory}", _WIDTH), *wrapped(_sums(rows), " · ", _WIDTH)]
     if rows:
         cells = [(f"{row.key[:_KEY]}  {shorten(_name(row), _NAME)}", *_cells(row, now)) for row in rows[:top]]
         lines += ["", *aligned([("key       NEFF", *_TITLES), *cells])]
@@ -32,7 +32,9 @@ def cache_text(directory: str, rows: Sequence[NeffEntry], top: int, now: float) 
 def cache_html(directory: str, rows: Sequence[NeffEntry], top: int, now: float) -> str:
     """The same as a table."""
     top = min(top, _ROWS_HTML)
-    head = f'<div><b>NEFF cache</b> {escape(directory)}</div><div class="nrn-soft">{escape(_sums(rows))}</div>'
+    head = (
+        f'<div><b>NEFF cache</b> {escape(directory)}</div><div class="nrn-soft">{escape(" · ".join(_sums(rows)))}</div>'
+    )
     body = "".join(_row_html(row, now) for row in rows[:top])
     titles = "".join(f'<th scope="col">{title}</th>' for title in _TITLES)
     table = (
@@ -82,7 +84,7 @@ def _sentences(change: CacheChange) -> list[str]:
     return found
 
 
-def _sums(rows: Sequence[NeffEntry]) -> str:
+def _sums(rows: Sequence[NeffEntry]) -> list[str]:
     files = [row for row in rows if row.bytes is not None]
     loaded = [row for row in rows if row.hits is not None]
     parts = [f"{plural(len(files), 'NEFF')}, {size(sum(row.bytes or 0 for row in files))} on disk"]
@@ -91,13 +93,14 @@ def _sums(rows: Sequence[NeffEntry]) -> str:
         parts.append(
             f"{count(len(loaded))} in this process's memory" + (f", {count(alone)} only there" if alone else "")
         )
+    emulated = sum(row.emulated for row in files)
     real = sum(not row.emulated and not row.problem for row in files)
-    if 0 < real < len(files):
-        parts.append(f"{count(real)} real, {count(len(files) - real)} emulated")
+    if real and emulated:
+        parts.append(f"{count(real)} real, {count(emulated)} emulated")
     damaged = sum(bool(row.problem) for row in rows)
     if damaged:
         parts.append(f"{count(damaged)} that cannot be read")
-    return " · ".join(parts)
+    return parts
 
 
 def _rest(rows: Sequence[NeffEntry], top: int) -> list[str]:

@@ -83,7 +83,9 @@ def test_an_emulated_neff_tells_everything(tmp_path: Path) -> None:
 
 
 def test_a_real_neff_tells_its_static_memory_summed_over_its_cores(tmp_path: Path) -> None:
-    found = opened(tmp_path, packed({"kelf-a.json": {}, "sg00/def.json": DEFINITION, "sg01/def.json": DEFINITION}, "net"))
+    found = opened(
+        tmp_path, packed({"kelf-a.json": {}, "sg00/def.json": DEFINITION, "sg01/def.json": DEFINITION}, "net")
+    )
     assert not found.account.emulated and found.account.op == "net"
     # Scratch is one block a core in which the variables lie at their offsets, not the sum of their sizes.
     assert found.account.memory == Memory(inputs=8192, outputs=4096, scratch=2560, constants=2000, code=None)
@@ -121,7 +123,9 @@ def test_shown_within_its_bounds_and_escaped(tmp_path: Path) -> None:
     description = {**DESCRIPTION, "op": evil, "signature": evil, "versions": {evil: evil}}
     members = {f"{index:03d}/{'&' * 90}": b"" for index in range(300)}
     module = ("&<" * 4000 + "\n").encode() * 200
-    found = opened(tmp_path, emulated(**{"neff.json": description, "emulator/module.stablehlo.mlir": module, **members}))
+    found = opened(
+        tmp_path, emulated(**{"neff.json": description, "emulator/module.stablehlo.mlir": module, **members})
+    )
     text, html = found.to_text(), found.to_html()
     assert max(map(len, text.splitlines())) <= 100 and len(text.splitlines()) <= 40
     assert "<script" not in html and len(html.encode()) <= 80_000
