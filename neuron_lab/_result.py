@@ -94,6 +94,12 @@ class Profile:
         return self.report.recompiles
 
     @property
+    def graphs(self) -> pd.DataFrame:
+        """One row a function that torch.compile traced: Dynamo's number of it, the line that called, seconds, the guard that failed,
+        the fix, and Dynamo's own words."""
+        return self.report.graphs
+
+    @property
     def findings(self) -> Findings:
         """What you should know, as records with `code`, `where`, `message`, `cost_ns` and `fix`; `.findings.frame` is a DataFrame."""
         return self.report.findings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from neuron_lab.device._cache import CacheLocation, LoadedNeff, cache_location, forget_neffs, loaded_neffs
 from neuron_lab.device._describe import CacheState, CoreMemory, Description, describe
+from neuron_lab.device._graphs import graph_compiles
 from neuron_lab.device._process import LateVariable, compile_history, core_memory, late_variables
 from neuron_lab.device._resolve import DeviceInfo, fast_hook, resolve
 from neuron_lab.device._types import FastHook, RawLog
@@ -26,6 +27,7 @@ __all__ = [
     "describe",
     "fast_hook",
     "forget_neffs",
+    "graph_compiles",
     "ignored_variables",
     "late_variables",
     "loaded_neffs",

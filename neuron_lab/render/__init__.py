@@ -6,10 +6,11 @@ from neuron_lab.render._cache import cache_html, cache_text, change_html, change
 from neuron_lab.render._difference import difference_html, difference_text
 from neuron_lab.render._document import csv_tables, document, report_document
 from neuron_lab.render._figure import report_figure
-from neuron_lab.render._findings import explanation_html, explanation_text, recompiles_html, recompiles_text
+from neuron_lab.render._findings import explanation_html, explanation_text
 from neuron_lab.render._html import report_html
 from neuron_lab.render._memory import memory_html, memory_text
 from neuron_lab.render._neff import neff_html, neff_text
+from neuron_lab.render._recompiles import recompiles_html, recompiles_text
 from neuron_lab.render._session import session_html, session_text
 from neuron_lab.render._speedscope import speedscope
 from neuron_lab.render._status import status_html, status_text

@@ -6,6 +6,7 @@ from neuron_lab.report._budget import Budget
 from neuron_lab.report._codes import EXPLANATIONS, Explanation, explanation
 from neuron_lab.report._difference import Difference, OpChange, PartChange
 from neuron_lab.report._findings import Findings
+from neuron_lab.report._guards import GuardFailure, guard_failure
 from neuron_lab.report._lines import GutterLine, LineRow, gutter
 from neuron_lab.report._memory import Curve, Portion, named
 from neuron_lab.report._modules import ModuleRow, phase_times
@@ -43,6 +44,7 @@ __all__ = [
     "Finding",
     "Findings",
     "GraphBreak",
+    "GuardFailure",
     "GutterLine",
     "LineRow",
     "ModuleRow",
@@ -67,6 +69,7 @@ __all__ = [
     "dispensable",
     "explanation",
     "fix_for",
+    "guard_failure",
     "gutter",
     "in_order",
     "named",
