@@ -5,7 +5,7 @@ from __future__ import annotations
 from neuron_lab.device._cache import CacheLocation, LoadedNeff, cache_location, forget_neffs, loaded_neffs
 from neuron_lab.device._describe import CacheState, CoreMemory, Description, describe
 from neuron_lab.device._graphs import graph_compiles
-from neuron_lab.device._process import LateVariable, compile_history, core_memory, late_variables
+from neuron_lab.device._process import LateVariable, compile_history, core_memory, late_variables, watch_compiles
 from neuron_lab.device._resolve import DeviceInfo, fast_hook, resolve
 from neuron_lab.device._types import FastHook, RawLog
 from neuron_lab.device._variables import IgnoredVariable, ignored_variables
@@ -32,4 +32,5 @@ __all__ = [
     "late_variables",
     "loaded_neffs",
     "resolve",
+    "watch_compiles",
 ]

@@ -273,6 +273,11 @@ def _obtain(unit: _Unit) -> tuple[ExecPlan | None, Any, str]:
 
 def _compile(unit: _Unit, key: str, disk: NeffStore) -> tuple[ExecPlan | None, Any, str]:
     _start_toolchain()
+    with events.compiling(unit.name):
+        return _compile_now(unit, key, disk)
+
+
+def _compile_now(unit: _Unit, key: str, disk: NeffStore) -> tuple[ExecPlan | None, Any, str]:
     started = time.perf_counter_ns()
     lowered = unit.lower()
     if lowered.plan.outputs and all(0 in out.sizes for out in lowered.plan.outputs):
