@@ -94,8 +94,8 @@ class Compile:
 class GraphCompile:
     """One function that torch.compile traced. `graph` is Dynamo's number of it: "2/1" is the second compile of function 2.
 
-    `where` is the user's line that called the function, None when it is not known. `reason` is the guard that failed, in Dynamo's
-    words, "" for a function's first compile; `failure` says why nothing was compiled, "" when it was. The time is the whole of it,
+    `where` is the user's line that called the function, None when it is not known. `reasons` are the guards that failed,
+    in Dynamo's words, of each compile of the function before, the newest first, () for its first; `failure` says why nothing was compiled, "" when it was. The time is the whole of it,
     the NEFFs it made included.
     """
 
@@ -106,7 +106,7 @@ class GraphCompile:
     where: Where | None
     unix_ns: int
     duration_ns: int
-    reason: str
+    reasons: tuple[str, ...]
     failure: str
 
     @property

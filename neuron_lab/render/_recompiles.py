@@ -35,7 +35,7 @@ def recompiles_text(report: Report) -> str:
 
 def _graphs_text(report: Report) -> list[str]:
     graphs = report.recording.graphs
-    again = [row for row in graphs if row.reason]
+    again = [row for row in graphs if row.reasons]
     lines = ["", *_graphs_head(report, graphs, again)] if graphs else []
     told = ""
     for row in again[:_GRAPHS]:
@@ -52,7 +52,7 @@ def _graphs_text(report: Report) -> list[str]:
 
 def _graphs_head(report: Report, graphs: Sequence[GraphCompile], again: Sequence[GraphCompile]) -> list[str]:
     spent = [
-        duration(sum(row.duration_ns for row in rows)) for rows in (again, [row for row in graphs if not row.reason])
+        duration(sum(row.duration_ns for row in rows)) for rows in (again, [row for row in graphs if not row.reasons])
     ]
     lines = [
         f"torch.compile: {plural(len(again), 'function')} traced again in {spent[0]}, "
@@ -87,7 +87,7 @@ def recompiles_html(report: Report) -> str:
 
 def _graphs_html(report: Report) -> str:
     graphs = report.recording.graphs
-    again = [row for row in graphs if row.reason]
+    again = [row for row in graphs if row.reasons]
     head = "".join(f"<div>{escape(line)}</div>" for line in _graphs_head(report, graphs, again)) if graphs else ""
     rows = "".join(_graph_html(row, report.place(row.place)) for row in again[: 2 * _GRAPHS])
     titles = "".join(
@@ -109,7 +109,7 @@ def _graph_html(row: GraphCompile, place: str) -> str:
     return (
         f'<tr><th class="nrn-name" scope="row">{escape(shorten(row.function, _CELL))}</th>'
         f'<td class="nrn-src">{escape(shorten(place, _CELL))}</td>'
-        f'<td class="nrn-left nrn-wide" title="{escape(shorten(row.reason, _CELL))}">{escape(shorten(failed.text, _CELL))}</td>'
+        f'<td class="nrn-left nrn-wide" title="{escape(shorten("; ".join(row.reasons[:3]), _CELL))}">{escape(shorten(failed.text, _CELL))}</td>'
         f"<td>{row.duration_ns / 1e9:.3f}</td>"
         f'<td class="nrn-left nrn-wide">{escape(shorten(failed.fix, _CELL))}</td></tr>'
     )

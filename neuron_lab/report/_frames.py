@@ -46,7 +46,7 @@ MODULE_COLUMNS = [
     *("copies", "copy_bytes", "bytes", "total_ms", "ops"),
 ]
 RECOMPILE_COLUMNS = ["op", "where", "changed", "cost_s", "source", "nearest", "met", "signature", "fix"]
-GRAPH_COLUMNS = ["graph", "function", "where", "changed", "cost_s", "fix", "reason", "failure"]
+GRAPH_COLUMNS = ["graph", "function", "where", "changed", "cost_s", "fix", "reasons", "failure"]
 FALLBACK_COLUMNS = ["op", "reason", "calls", "ms"]
 MEMORY_COLUMNS = ["at_s", "core", "change", "used", "where"]
 COPY_COLUMNS = ["direction", "calls", "ms", "bytes"]
@@ -191,7 +191,7 @@ def graphs(rows: Iterable[GraphCompile], place: Callable[[Where | None], str]) -
 
 def _graph(row: GraphCompile, where: str) -> list[Any]:
     failed = guard_failure(row)
-    return [row.graph, row.function, where, failed.text, row.duration_ns / 1e9, failed.fix, row.reason, row.failure]
+    return [row.graph, row.function, where, failed.text, row.duration_ns / 1e9, failed.fix, row.reasons, row.failure]
 
 
 def short(signature: str) -> str:

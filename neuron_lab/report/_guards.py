@@ -33,6 +33,7 @@ _DTYPES = {
     "ComplexFloat": "complex64",
     "ComplexDouble": "complex128",
 }
+_MOST = 3
 _FIXES = {
     "requires_grad": "x.detach() for inference, or one compiled function for training and one for inference",
     "device": "move the tensor to the device before the call",
@@ -54,9 +55,22 @@ class GuardFailure:
 
 
 def guard_failure(item: GraphCompile) -> GuardFailure:
-    """Read the guard that failed; a first compile has none, so no text."""
-    reason = _NUMBER.sub("", item.reason).strip().partition("\n")[0]
-    found = _tensor(reason) or _code(reason) if reason else GuardFailure("", "")
+    """Read the guards that failed; a first compile has none, so no text.
+
+    Dynamo stops at the first guard that fails of each earlier compile, so which of these is nearest is not known: the newest comes
+    first, then those that failed for something else.
+    """
+    found = GuardFailure("", "")
+    subjects: set[str] = set()
+    for reason in item.reasons:
+        other = _read(reason)
+        subject = re.split(r": | == | is ", other.text, maxsplit=1)[0]
+        if not subjects:
+            found = other
+        elif subject not in subjects and len(subjects) < _MOST:
+            text = f"{found.text}; against {reason.partition(':')[0]}: {other.text}"
+            found = GuardFailure(text, "; or ".join(dict.fromkeys(filter(None, [found.fix, other.fix]))))
+        subjects.add(subject)
     limit = _LIMIT.search(item.failure)
     if limit is not None:
         text = f"{limit[1]} of {limit[2]} reached, from here on it runs eagerly; last: {found.text}"
@@ -66,6 +80,11 @@ def guard_failure(item: GraphCompile) -> GuardFailure:
             f"{found.text}; not compiled: {item.failure.partition(chr(10))[0]}".removeprefix("; "), found.fix
         )
     return found
+
+
+def _read(reason: str) -> GuardFailure:
+    line = _NUMBER.sub("", reason).strip().partition("\n")[0]
+    return _tensor(line) or _code(line)
 
 
 def _tensor(reason: str) -> GuardFailure | None:

@@ -70,7 +70,7 @@ def changed(ip: Any, cell: str) -> list[tuple[str, str]]:
     result = ip.run_cell(f"%%neuron profile -q\n{cell}", store_history=True)
     assert result.success
     frame = neuron_lab.last().graphs
-    return [(row.where, row.changed) for row in frame.itertuples() if row.reason]
+    return [(row.where, row.changed) for row in frame.itertuples() if row.reasons]
 
 
 @pytest.mark.parametrize(

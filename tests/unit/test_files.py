@@ -99,7 +99,18 @@ recordings = st.builds(
     memory_log=memory_logs,
     kept=many(Kept, text, some_count, whole),
     unix_ns=whole,
-    graphs=many(GraphCompile, text, text, text, some_count, place, whole, some_count, reason, reason),
+    graphs=many(
+        GraphCompile,
+        text,
+        text,
+        text,
+        some_count,
+        place,
+        whole,
+        some_count,
+        st.lists(reason, max_size=3).map(tuple),
+        reason,
+    ),
     graphs_lost=st.booleans(),
 )
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from neuron_lab.device._graphs import _all_reasons
 from neuron_lab.recording import GraphCompile
 from neuron_lab.report import guard_failure
 
 
-def failed(reason: str, failure: str = "") -> str:
-    return guard_failure(GraphCompile("0/1", "f", "/a.py", 1, None, 0, 0, reason, failure)).text
+def failed(*reasons: str, failure: str = "") -> str:
+    return guard_failure(GraphCompile("0/1", "f", "/a.py", 1, None, 0, 0, tuple(filter(None, reasons)), failure)).text
 
 
 @pytest.mark.parametrize(
@@ -36,5 +37,33 @@ def test_reasons(reason: str, text: str) -> None:
 
 
 def test_a_failure_that_is_no_limit_is_told_too() -> None:
-    assert failed("", "Unsupported: a thing\nmore") == "not compiled: Unsupported: a thing"
-    assert failed("0/0: n == 1", "Unsupported: a") == "n == 1 no longer holds; not compiled: Unsupported: a"
+    assert failed(failure="Unsupported: a thing\nmore") == "not compiled: Unsupported: a thing"
+    assert failed("0/0: n == 1", failure="Unsupported: a") == "n == 1 no longer holds; not compiled: Unsupported: a"
+
+
+def test_another_guard_of_an_earlier_compile_is_told_too() -> None:
+    size = "tensor 'x' size mismatch at index 0. expected {}, actual 9"
+    assert failed(f"0/1: {size.format(7)}", f"0/0: {size.format(8)}") == "dim 0 of x: 7 → 9"
+    assert (
+        failed(f"0/1: {size.format(7)}", "0/0: n == 2  # a") == "dim 0 of x: 7 → 9; against 0/0: n == 2 no longer holds"
+    )
+
+
+class Kept:
+    """A record of Dynamo's."""
+
+    def __init__(self, graph: str, reason: str | None) -> None:
+        self.compile_id, self.recompile_reason = graph, reason
+
+
+def test_dynamos_list_of_failures_is_cut_into_compiles() -> None:
+    frames = [Kept("0/0", None), Kept("0/1", "0/0: a"), Kept("0/2", "0/1: b"), Kept("1/0", None), Kept("1/1", "1/0: x")]
+    lists = [["0/0: a", "0/1: b", "0/0: c"], ["1/0: x"], []]
+    told = _all_reasons(frames, lists)
+    assert [told[id(item)] for item in frames] == [(), ("0/0: a",), ("0/1: b", "0/0: c"), (), ("1/0: x",)]
+
+
+def test_what_was_before_a_reset_keeps_only_its_own_word() -> None:
+    frames = [Kept("0/0", None), Kept("0/1", "0/0: old"), Kept("0/0", None), Kept("0/1", "0/0: new")]
+    told = _all_reasons(frames, [["0/0: new"]])
+    assert [told[id(item)] for item in frames] == [(), ("0/0: old",), (), ("0/0: new",)]
