@@ -62,7 +62,7 @@ class NeffCache:
         self, *, older_than: str | float | None = None, keep: str | int | None = None, dry_run: bool = False
     ) -> CacheCleaning:
         """Delete NEFF files that were not used for `older_than` ("7d", or seconds), then the least recently used beyond `keep` ("2GB",
-        or bytes). Programs that run are not disturbed: what they have loaded stays with them. Files that were used since this
+        or bytes, of the device's own kind of NEFFs). Programs that run are not disturbed: what they have loaded stays with them. Files that were used since this
         listing was made are left.
 
         dry_run: delete nothing, tell what would go. Raises UsageProblem for values that make no sense, or when both are missing.
@@ -159,7 +159,7 @@ def _entry(file: neff.CachedFile) -> NeffEntry | None:
     """None when another process removes the file at this moment."""
     try:
         header = file.header()
-        signature, emulated, made_s = _told(file.path, header.hash)
+        signature, emulated, made_s = _told(file.path, header)
     except FileNotFoundError:
         return None
     except (OSError, neff.NeffFormatError) as error:
@@ -168,8 +168,8 @@ def _entry(file: neff.CachedFile) -> NeffEntry | None:
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _told(path: Path, digest: bytes) -> tuple[str, bool, float | None]:
-    """Signature, whether it is emulated, and seconds to make it. `digest` tells a file from one made again under its name."""
+def _told(path: Path, header: neff.Header) -> tuple[str, bool, float | None]:
+    """Signature, whether it is emulated, and seconds to make it. The header tells a file from one made again under its name."""
     _, content = neff.read_member(path, "neff.json", largest=_LARGEST_DESCRIPTION)
     try:
         told = json.loads(content) if content else {}

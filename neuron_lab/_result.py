@@ -179,7 +179,7 @@ class Profile:
 
     def to_csv(self, directory: str | os.PathLike[str]) -> None:
         """Write one CSV file a table into `directory`, made when it is not there: summary, ops, neffs, lines, modules, compiles,
-        recompiles, fallbacks, copies, memory, findings. Raises FileProblem."""
+        recompiles, graphs, fallbacks, copies, memory, findings. Raises FileProblem."""
         folder = _files.directory(directory)
         for name, text in render.csv_tables(self.report).items():
             _files.write(folder / f"{name}.csv", text)
