@@ -20,6 +20,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 _THRESHOLD_S = 1.0
 _PERIOD_S = 0.1
+_WORTH_TELLING_S = 0.5  # of one compile
 _REMEMBERED = 16
 _LONGEST_NAME = 48
 
@@ -90,12 +91,12 @@ class Progress:
                 return None
             self._shown = True
             name, since = self._running
-            before = self._earlier[_kind(name)]
-            expected = f" of about {median(before):.1f} s" if before else ""
-            return (
-                f"compiling NEFF {self._done + 1}: {_short(name)}, {self._clock() - since:.1f} s{expected} · "
-                f"{self._total():.1f} s in all"
-            )
+            took, earlier = self._clock() - since, self._earlier[_kind(name)]
+            expected = median(earlier) if earlier else 0.0
+            parts = [f"compiling NEFF {self._done + 1}: {_short(name)}"]
+            if max(took, expected) >= _WORTH_TELLING_S:
+                parts.append(f"{took:.1f} s" + (f" of about {expected:.1f} s" if earlier else ""))
+            return " · ".join([*parts, f"{self._total():.1f} s in all"])
 
     def _total(self) -> float:
         return self._spent + (self._clock() - self._running[1] if self._running else 0.0)

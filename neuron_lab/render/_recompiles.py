@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from textwrap import wrap
 
 from neuron_lab.recording import GraphCompile
-from neuron_lab.render._format import duration, plural, shorten
+from neuron_lab.render._format import count, duration, plural, shorten
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import Recompile, Report, changed, fix_for, guard_failure
 
@@ -43,7 +44,7 @@ def _graphs_text(report: Report) -> list[str]:
         failed = guard_failure(row)
         lines += ["", shorten(head, _WIDTH), f"    {shorten(failed.text, _WIDTH - 4)}"]
         if failed.fix and failed.fix != told:
-            lines.append(f"    {shorten(failed.fix, _WIDTH - 4)}")
+            lines += [f"    {line}" for line in wrap(failed.fix, _WIDTH - 4)[:2]]
         told = failed.fix or told
     if len(again) > _GRAPHS:
         lines += ["", f"… {len(again) - _GRAPHS} more, see .graphs"]
@@ -55,7 +56,7 @@ def _graphs_head(report: Report, graphs: Sequence[GraphCompile], again: Sequence
         duration(sum(row.duration_ns for row in rows)) for rows in (again, [row for row in graphs if not row.reasons])
     ]
     lines = [
-        f"torch.compile: {plural(len(again), 'function')} traced again in {spent[0]}, "
+        f"torch.compile: {count(len(again))} traced again in {spent[0]}, "
         f"{len(graphs) - len(again)} for the first time in {spent[1]}"
     ]
     return (

@@ -68,15 +68,22 @@ def test_nothing_below_a_second_together(progress: Progress, clock: Clock) -> No
 
 
 def test_the_line_tells_what_how_many_how_long_and_how_long_it_took_before(progress: Progress, clock: Clock) -> None:
-    for seconds in (0.2, 0.5, 0.4):
+    for seconds in (0.2, 0.7, 0.6):
         compiled(progress, clock, "aten::mm", seconds)
     progress.begins("aten::mm")
     clock.now += 0.3
-    assert progress.line() == "compiling NEFF 4: aten::mm, 0.3 s of about 0.4 s · 1.4 s in all"
+    assert progress.line() == "compiling NEFF 4: aten::mm · 0.3 s of about 0.6 s · 1.8 s in all"
     progress.ends("aten::mm", True)
     assert progress.line() is None
     compiled(progress, clock, "aten::svd", 0.1, made=False)
-    assert progress.cell_ended() == "compiled 4 NEFFs in 1.5 s"
+    assert progress.cell_ended() == "compiled 4 NEFFs in 1.9 s"
+
+
+def test_short_compiles_are_named_without_their_time(progress: Progress, clock: Clock) -> None:
+    for _ in range(20):
+        compiled(progress, clock, "aten::add", 0.1)
+    progress.begins("aten::add")
+    assert progress.line() == "compiling NEFF 21: aten::add · 2.0 s in all"
 
 
 def test_graphs_are_of_one_kind_and_a_new_cell_begins_anew(progress: Progress, clock: Clock) -> None:
@@ -85,7 +92,7 @@ def test_graphs_are_of_one_kind_and_a_new_cell_begins_anew(progress: Progress, c
     progress.cell_starts()
     progress.begins("graph::graph_1_backward")
     clock.now += 1.5
-    assert progress.line() == "compiling NEFF 1: graph_1_backward, 1.5 s of about 2.0 s · 1.5 s in all"
+    assert progress.line() == "compiling NEFF 1: graph_1_backward · 1.5 s of about 2.0 s · 1.5 s in all"
     assert progress.cell_ended() == "compiled 0 NEFFs in 1.5 s · graph_1_backward goes on"  # it was interrupted
     progress.cell_starts()
     progress.ends("graph::graph_1_backward", True)
