@@ -14,9 +14,11 @@ from neuron_lab.errors import BudgetExceeded, DeviceProblem, FileProblem, Neuron
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from neuron_lab._cache import CacheCleaning, NeffCache, cache
     from neuron_lab._compare import compare
     from neuron_lab._comparison import Comparison
     from neuron_lab._memory import Memory, memory
+    from neuron_lab._neff import OpenedNeff, open_neff
     from neuron_lab._pages import Page, explain, recompiles
     from neuron_lab._profile import profile
     from neuron_lab._result import Profile, last, load
@@ -25,18 +27,23 @@ if TYPE_CHECKING:
     from neuron_lab._trial import CompileTrial
 
 _HOMES = {
+    "CacheCleaning": "neuron_lab._cache",
     "Comparison": "neuron_lab._comparison",
     "CompileTrial": "neuron_lab._trial",
     "Memory": "neuron_lab._memory",
+    "NeffCache": "neuron_lab._cache",
+    "OpenedNeff": "neuron_lab._neff",
     "Page": "neuron_lab._pages",
     "Profile": "neuron_lab._result",
     "SessionReport": "neuron_lab._session",
     "Status": "neuron_lab._status",
+    "cache": "neuron_lab._cache",
     "compare": "neuron_lab._compare",
     "explain": "neuron_lab._pages",
     "last": "neuron_lab._result",
     "load": "neuron_lab._result",
     "memory": "neuron_lab._memory",
+    "open_neff": "neuron_lab._neff",
     "profile": "neuron_lab._profile",
     "recompiles": "neuron_lab._pages",
     "session": "neuron_lab._session",
@@ -45,24 +52,29 @@ _HOMES = {
 
 __all__ = [
     "BudgetExceeded",
+    "CacheCleaning",
     "Comparison",
     "CompileTrial",
     "DeviceProblem",
     "FileProblem",
     "Memory",
+    "NeffCache",
     "NeuronLabError",
+    "OpenedNeff",
     "Page",
     "Profile",
     "SessionReport",
     "Status",
     "UsageProblem",
     "__version__",
+    "cache",
     "compare",
     "explain",
     "last",
     "load",
     "load_ipython_extension",
     "memory",
+    "open_neff",
     "profile",
     "recompiles",
     "session",

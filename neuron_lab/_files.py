@@ -53,8 +53,8 @@ def directory(path: str | os.PathLike[str]) -> Path:
     return found
 
 
-def read(path: str | os.PathLike[str], largest: int) -> bytes:
-    """The content of a regular file of at most `largest` bytes. Raises FileProblem."""
+def readable(path: str | os.PathLike[str]) -> Path:
+    """A regular file, links followed: what waits for a writer or never ends is none. Raises FileProblem."""
     found = _resolved(path)
     if found.is_dir():
         raise FileProblem(f"cannot read {found}: it is a directory")
@@ -62,6 +62,12 @@ def read(path: str | os.PathLike[str], largest: int) -> bytes:
         raise FileProblem(f"cannot read {found}: there is no such file")
     if not found.is_file():
         raise FileProblem(f"cannot read {found}: it is not a regular file")
+    return found
+
+
+def read(path: str | os.PathLike[str], largest: int) -> bytes:
+    """The content of a regular file of at most `largest` bytes. Raises FileProblem."""
+    found = readable(path)
     try:
         with open(found, "rb") as file:
             content = file.read(largest + 1)

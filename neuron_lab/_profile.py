@@ -59,6 +59,7 @@ class Session:
             memory=device.core_memory,
             late_variables=device.late_variables,
             cell_name=_cell_name,
+            graphs=device.graph_compiles,
             reads_clock=bool(_CLOCK.search(source)),
         )
         self._recorder = Recorder(hook, environment(), label=label, surroundings=around, clock=device.now_ns)

@@ -98,6 +98,12 @@ class Profile:
         return self.report.recompiles
 
     @property
+    def graphs(self) -> pd.DataFrame:
+        """One row a function that torch.compile traced: Dynamo's number of it, the line that called, seconds, the guard that failed,
+        the fix, and Dynamo's own words."""
+        return self.report.graphs
+
+    @property
     def findings(self) -> Findings:
         """What you should know, as records with `code`, `where`, `message`, `cost_ns` and `fix`; `.findings.frame` is a DataFrame."""
         return self.report.findings
@@ -181,7 +187,7 @@ class Profile:
 
     def to_csv(self, directory: str | os.PathLike[str]) -> None:
         """Write one CSV file a table into `directory`, made when it is not there: summary, ops, neffs, lines, modules, compiles,
-        recompiles, fallbacks, copies, memory, findings. Raises FileProblem."""
+        recompiles, graphs, fallbacks, copies, memory, findings. Raises FileProblem."""
         folder = _files.directory(directory)
         for name, text in render.csv_tables(self.report).items():
             _files.write(folder / f"{name}.csv", text)

@@ -141,8 +141,57 @@ except neuron_lab.UsageProblem as problem:
     print(problem)
 
 # %% [markdown]
+# ## Traced again
+#
+# Dynamo guards on what it saw: sizes, dtypes, Python numbers, attributes, globals. When a guard fails, the function is traced and
+# compiled again. `%neuron recompiles` names the guard, the line that called, and the fix. Dynamo stops at the first guard that fails
+# of each earlier compile, so the last call below is told against both.
+
+
+# %%
+@torch.compile(backend="neuron")
+def scaled(x, power):
+    return (x**2).sum(-1) * power
+
+
+# %%
+# %%neuron profile -o traced
+for size in (32, 32, 7):
+    scaled(x[:size], 2)
+scaled(x, 3)
+# %%
+# %neuron recompiles
+
+# %%
+assert list(traced.graphs.changed)[:2] == ["", "dim 0 of x: 32 → 7"]
+assert "power == 2 no longer holds" in traced.graphs.changed[2]
+traced.graphs[["function", "where", "changed", "cost_s"]]
+
+# %% [markdown]
+# ## The NEFFs themselves
+#
+# `%neuron neff` lists what is in the cache directory and in this process's memory; with the beginning of a key, or the path of a
+# file, it opens one: cost by XLA's own analysis, static memory, tensors, members, StableHLO.
+
+# %%
+# %neuron neff --sort compile --top 8
+
+# %%
+dearest = neuron_lab.cache(sort="compile").entries[0]
+opened = neuron_lab.open_neff(dearest.key)
+assert opened.account.memory.inputs == sum(opened.tensors.bytes[opened.tensors.direction == "in"])
+opened
+
+# %% [markdown]
+# `%neuron cache prune --older-than 7d --keep 2GB` and `%neuron cache clear` make room; `--dry-run` only tells what would go.
+
+# %%
+# %neuron cache prune --older-than 30d --keep 1GB --dry-run
+
+# %% [markdown]
 # ## What to remember
 #
 # - Compiling pays for programs that run often with the same shapes; the break-even says how often.
 # - A graph break costs a launch and the fusion across it: read the lines and move the decision to the device.
+# - A compiled function that is traced again has a guard that failed: `%neuron recompiles` says which, and which line called.
 # - `neuron_lab.compare(fn, *args)` is the same from Python, and `.break_even` a number to assert on.

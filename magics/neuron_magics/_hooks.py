@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 from IPython.core.interactiveshell import InteractiveShell
 
+from neuron_lab.device import watch_compiles
 from neuron_magics._cell import CellProfiler, profiler_of
 from neuron_magics._complete import neuron_matcher
 from neuron_magics._magic import NeuronMagics
+from neuron_magics._progress import Drawer, Progress, line_of
 from neuron_magics._rewrite import BodyTransformer, HeaderTransformer
 
 
@@ -19,6 +22,9 @@ class Hooks:
         self._profiler: CellProfiler = profiler_of(shell)
         self._header = HeaderTransformer()
         self._body = BodyTransformer(shell)
+        new_line = line_of(shell)
+        self._drawer = None if new_line is None else Drawer(Progress(), new_line)
+        self._unwatch: Callable[[], None] | None = None
 
     def install(self, shell: InteractiveShell) -> None:
         shell.register_magics(NeuronMagics)
@@ -27,6 +33,10 @@ class Hooks:
         shell.events.register("pre_run_cell", self._profiler.cell_starts)
         shell.events.register("post_run_cell", self._profiler.cell_ended)
         shell.Completer.custom_matchers.append(neuron_matcher)
+        if self._drawer is not None:
+            shell.events.register("pre_run_cell", self._drawer.cell_starts)
+            shell.events.register("post_run_cell", self._drawer.cell_ended)
+            self._unwatch = watch_compiles(self._drawer.begins, self._drawer.ends)
 
     def remove(self, shell: InteractiveShell) -> None:
         self._profiler.abandon()
@@ -40,6 +50,11 @@ class Hooks:
         shell.events.unregister("pre_run_cell", self._profiler.cell_starts)
         shell.events.unregister("post_run_cell", self._profiler.cell_ended)
         shell.Completer.custom_matchers.remove(neuron_matcher)
+        if self._drawer is not None and self._unwatch is not None:
+            self._unwatch()
+            shell.events.unregister("pre_run_cell", self._drawer.cell_starts)
+            shell.events.unregister("post_run_cell", self._drawer.cell_ended)
+            self._drawer.stop()
 
 
 _installed: WeakKeyDictionary[InteractiveShell, Hooks] = WeakKeyDictionary()

@@ -1,4 +1,4 @@
-"""Why NEFFs were made again: the nearest signature, the one thing that differs, the cost and the fix.
+"""Why NEFFs were made and functions traced again: what differs from the nearest, the guard that failed, cost and fix.
 
 Without a variable it is about the latest profile: `%neuron recompiles`, `%neuron recompiles first`.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,18 @@ def compile_history() -> Sequence[tuple[Any, ...]]:
     from neuron_lab.emulator import events
 
     return events.history()
+
+
+def watch_compiles(begins: Callable[[str], None], ends: Callable[[str, bool], None]) -> Callable[[], None]:
+    """Have the two called, on the thread that compiles, with the op or graph before and after each compile; gives what ends that.
+
+    `ends` is also told whether a NEFF was made. Starts no device and imports no torch. On Trainium nothing calls them.
+    """
+    from neuron_lab.emulator import events
+
+    watcher = begins, ends
+    events.watchers.append(watcher)
+    return lambda: events.watchers.remove(watcher)
 
 
 def core_memory() -> tuple[CoreMemory, ...]:

@@ -49,6 +49,8 @@ class StoredNeff:
     outputs: tuple[Port, ...] = ()
     flops: float = 0.0
     bytes_accessed: float = 0.0
+    temporary_bytes: int = 0
+    """Of the buffers that XLA needs beside inputs and outputs."""
     created: float = dataclasses.field(default_factory=time.time)
     """Seconds since the epoch."""
 
@@ -71,6 +73,7 @@ def to_bytes(key: str, stored: StoredNeff) -> bytes:
         "source": "XLA cost analysis on the host",
         "flops": stored.flops,
         "bytes_accessed": stored.bytes_accessed,
+        "temporary_bytes": stored.temporary_bytes,
     }
     members = {
         "neff.json": _json(description),
@@ -114,6 +117,7 @@ def from_file(file: Any, key: str) -> StoredNeff:
             outputs=_ports(info["outputs"]),
             flops=statistics["flops"],
             bytes_accessed=statistics["bytes_accessed"],
+            temporary_bytes=statistics["temporary_bytes"],
             created=description["created"],
         )
     except (KeyError, TypeError) as error:

@@ -14,8 +14,8 @@ import os
 import stat
 import tempfile
 import threading
-import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,14 +24,23 @@ from neuron_lab.emulator._fingerprint import fingerprint, versions
 from neuron_lab.emulator._stored import BUILD_VERSION, Port, StoredNeff, from_file, to_bytes
 from neuron_lab.emulator.compiler import Tier
 
-__all__ = ["CacheStats", "NeffStore", "Port", "StoredNeff", "default_root", "fingerprint", "key_of", "versions"]
+__all__ = [
+    "CacheStats",
+    "NeffStore",
+    "Port",
+    "StoredNeff",
+    "default_root",
+    "fingerprint",
+    "key_of",
+    "location",
+    "versions",
+]
 
 _log = logging.getLogger(__name__)
 
 DEFAULT_LIMIT = 2 << 30
 _KEEP = 0.8  # eviction goes down to 80 % of the limit, as in TorchNeuron's in-memory cache
-_TEMPORARY = ".tmp."
-_STALE_S = 3600.0  # a temporary file of this age belongs to a process that died
+_DIRECTORY = "TORCH_NEURONX_NEFF_CACHE_DIR"
 _DISABLED = ("TORCH_NEURONX_NEFF_DISABLE_CACHE", "TORCH_NEURONX_DISABLE_NEFF_CACHE")
 
 
@@ -50,20 +59,25 @@ class CacheStats:
     evicted: int
 
 
-def default_root() -> Path | None:
-    """The directory the environment asks for; None when it disables persistence.
+def location(environ: Mapping[str, str] = os.environ) -> tuple[Path | None, str]:
+    """The directory the environment asks for, None when it disables persistence, and the variable that chose it, "" for none.
 
     TORCH_NEURONX_NEFF_CACHE_DIR, else `neff` in the user's cache directory.  Either of TorchNeuron's two variables
     for switching the cache off is obeyed.
     """
-    if any(os.environ.get(name) == "1" for name in _DISABLED):
-        return None
-    chosen = os.environ.get("TORCH_NEURONX_NEFF_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
+    for name in _DISABLED:
+        if environ.get(name) == "1":
+            return None, name
+    if chosen := environ.get(_DIRECTORY):
+        return Path(chosen), _DIRECTORY
     import platformdirs
 
-    return Path(platformdirs.user_cache_dir("neuron_lab", appauthor=False)) / "neff"
+    return Path(platformdirs.user_cache_dir("neuron_lab", appauthor=False)) / "neff", ""
+
+
+def default_root() -> Path | None:
+    """The directory of `location`."""
+    return location()[0]
 
 
 def key_of(signature: str, tier: Tier = Tier.EAGER) -> str:
@@ -180,7 +194,8 @@ class NeffStore:
         """
         if self.root is None:
             return 0
-        _remove_stale(self.root)
+        for file in neff.unfinished(self.root):
+            neff.remove(file)
         limit = self.limit if limit is None else limit
         files = self.entries()
         excess = sum(file.size for file in files) - limit
@@ -221,7 +236,7 @@ def _trusted(found: os.stat_result) -> bool:
 
 
 def _write_whole(root: Path, path: Path, data: bytes) -> None:
-    descriptor, name = tempfile.mkstemp(prefix=_TEMPORARY, dir=root)
+    descriptor, name = tempfile.mkstemp(prefix=neff.TEMPORARY, dir=root)
     try:
         with open(descriptor, "wb", buffering=0) as file:
             left = memoryview(data)
@@ -234,13 +249,6 @@ def _write_whole(root: Path, path: Path, data: bytes) -> None:
         raise
 
 
-def _remove_stale(root: Path) -> None:
-    for path in root.glob(f"{_TEMPORARY}*"):
-        with contextlib.suppress(OSError):  # another process finished or removed it
-            if time.time() - path.lstat().st_mtime > _STALE_S:
-                path.unlink()
-
-
 def _remove(file: neff.CachedFile) -> bool:
     try:
         if not file.header().build_version.startswith(BUILD_VERSION):
@@ -249,8 +257,4 @@ def _remove(file: neff.CachedFile) -> bool:
         pass  # what has no header is nobody's NEFF
     except OSError:
         return False
-    try:
-        file.path.unlink()
-    except OSError:  # another process was faster, or the directory is read-only
-        return False
-    return True
+    return neff.remove(file)

@@ -80,10 +80,11 @@ class CompileError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """XLA's own estimate for one execution: floating-point operations, and bytes read plus bytes written."""
+    """XLA's own figures for one execution: floating-point operations, bytes read plus bytes written, bytes of temporary buffers."""
 
     flops: float
     bytes_accessed: float
+    temporary_bytes: int
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -172,9 +173,10 @@ class Executable:
         return bytes(self.raw.serialize())
 
     def cost(self) -> Cost:
-        """XLA's cost analysis of the module; zeros for a module without arithmetic."""
-        figures = self.raw.cost_analysis()
-        return Cost(float(figures.get("flops", 0.0)), float(figures.get("bytes accessed", 0.0)))
+        """XLA's cost analysis and buffer assignment of the module; zeros for a module without arithmetic."""
+        figures, memory = self.raw.cost_analysis(), self.raw.get_compiled_memory_stats()
+        flops, accessed = figures.get("flops", 0.0), figures.get("bytes accessed", 0.0)
+        return Cost(float(flops), float(accessed), int(memory.temp_size_in_bytes))
 
 
 def compile(stablehlo: str, tier: Tier = Tier.EAGER) -> Executable:

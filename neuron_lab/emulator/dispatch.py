@@ -272,6 +272,11 @@ def _obtain(unit: _Unit) -> tuple[ExecPlan | None, Any, str]:
 
 def _compile(unit: _Unit, key: str, disk: NeffStore) -> tuple[ExecPlan | None, Any, str]:
     _start_toolchain()
+    with events.compiling(unit.name):
+        return _compile_now(unit, key, disk)
+
+
+def _compile_now(unit: _Unit, key: str, disk: NeffStore) -> tuple[ExecPlan | None, Any, str]:
     started = clock.now_ns()
     lowered = unit.lower()
     if lowered.plan.outputs and all(0 in out.sizes for out in lowered.plan.outputs):
@@ -295,6 +300,7 @@ def _compile(unit: _Unit, key: str, disk: NeffStore) -> tuple[ExecPlan | None, A
         outputs=tuple(Port(out.dtype, out.sizes) for out in lowered.plan.outputs),
         flops=cost.flops,
         bytes_accessed=cost.bytes_accessed,
+        temporary_bytes=cost.temporary_bytes,
     )
     disk.put(key, stored)
     if unit.preserve is not None:

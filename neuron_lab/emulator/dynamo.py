@@ -9,24 +9,34 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import sys
+import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, fx
 
+from neuron_lab._scopes import is_user_file
 from neuron_lab.emulator import compiler, dispatch
 from neuron_lab.emulator._parts import split, with_views_last
 from neuron_lab.emulator.api import native
 from neuron_lab.emulator.lowering import Leaf, Unlowerable, UnlowerableNode
 
-__all__ = ["neuron_backend"]
+__all__ = ["callers", "neuron_backend"]
 
 _log = logging.getLogger(__name__)
 _DYNAMIC = "Dynamic shapes detected in the model, but torch-neuronx requires static shapes."
 _NO_COPIES = "TORCH_NEURONX_DYNAMO_DISABLE_CPU_AUTOCOPY"
 _numbers = itertools.count()
+callers: deque[tuple[int, str, tuple[str, int, str, int]]] = deque(maxlen=256)
+"""(time.time_ns(), Dynamo's number of the compile, (file, first line, function, line)): the user's lines that made Dynamo compile.
+
+Dynamo's own record of the stack leaves out a function's direct caller.
+"""
 
 
 def neuron_backend(
@@ -40,6 +50,7 @@ def neuron_backend(
         warnings.warn(f"Neuron backend does not support mode='{mode}', falling back to default mode.", stacklevel=2)
     if not config.assume_static_by_default:
         raise RuntimeError(f"{_DYNAMIC} Compile with dynamic=False.")
+    _note_caller()
     _specialise(example_inputs)
     name = f"{(options or {}).get('model_name', 'graph')}_{next(_numbers)}"
     compile_as = {kind: _Compiler(f"{name}_{kind}") for kind in ("forward", "backward", "inference")}
@@ -50,6 +61,19 @@ def neuron_backend(
     )
     compiled: Callable[..., Any] = backend(gm, example_inputs)
     return _without_host_inputs(compiled) if os.environ.get(_NO_COPIES) == "1" else compiled
+
+
+def _note_caller() -> None:
+    from torch._guards import CompileContext
+
+    number = CompileContext.current_compile_id()
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and not is_user_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    if number is not None and frame is not None:
+        code = frame.f_code
+        place = code.co_filename, code.co_firstlineno, code.co_name, frame.f_lineno
+        callers.append((time.time_ns(), str(number), place))
 
 
 def _without_host_inputs(compiled: Callable[..., Any]) -> Callable[..., Any]:
@@ -216,6 +240,7 @@ def _compile_part(part: fx.GraphModule, values: Sequence[Any], label: str) -> _P
         _log.info("%s runs op by op: %s", label, error)
         return None
     counters["neuron"]["compiled_graphs"] += 1
+    counters["neuron"]["graphs_with_collectives"] += 0  # there are none; TorchNeuron has the key
     graph = shim().make_graph(f"graph::{label}", [(leaf.dtype, leaf.sizes, leaf.layout) for leaf in leaves], answer)
     return _Part(graph)
 

@@ -11,7 +11,19 @@ from typing import Any, NamedTuple
 
 from neuron_lab.emulator import clock
 
-__all__ = ["Compile", "Counters", "Hook", "RawLog", "compiled", "counters", "history", "hook", "observers"]
+__all__ = [
+    "Compile",
+    "Counters",
+    "Hook",
+    "RawLog",
+    "compiled",
+    "compiling",
+    "counters",
+    "history",
+    "hook",
+    "observers",
+    "watchers",
+]
 
 _CAPACITY = 1 << 17  # events kept per session: about 10 MB
 
@@ -95,6 +107,9 @@ _open: list[Hook] = []
 observers: list[Callable[[Compile, int], None]] = []
 """Each is called with a NEFF made or read and the bytes of its executable, on the compile thread."""
 
+watchers: list[tuple[Callable[[str], None], Callable[[str, bool], None]]] = []
+"""Pairs, called on the compile thread with the op or graph: before it is compiled, and after, then also whether a NEFF was made."""
+
 
 def compiled(event: Compile, executable_bytes: int) -> None:
     """Called by dispatch, on the compile thread, for every NEFF made or read."""
@@ -110,6 +125,21 @@ def compiled(event: Compile, executable_bytes: int) -> None:
             session.compiles.append(event)
     for observe in observers:
         observe(event, executable_bytes)
+
+
+@contextmanager
+def compiling(name: str) -> Iterator[None]:
+    """Around a compile, on the compile thread: tells the watchers of its beginning and end."""
+    told = list(watchers)
+    for begins, _ in told:
+        begins(name)
+    made = False
+    try:
+        yield
+        made = True
+    finally:
+        for _, ends in told:
+            ends(name, made)
 
 
 def started(start_ns: int, end_ns: int) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +14,10 @@ from pathlib import Path
 from neuron_lab.neff._header import Header
 from neuron_lab.neff._reader import read_header
 
+TEMPORARY = ".tmp."
+"""How the names of files begin that are still being written, in the cache's root."""
 _KEY = re.compile(r"[0-9a-f]{32}")
+_STALE_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,30 @@ def scan(root: Path) -> Iterator[CachedFile]:
                     continue
                 if stat.S_ISREG(found.st_mode):
                     yield CachedFile(key, Path(entry.path), found.st_size, found.st_mtime)
+
+
+def remove(file: CachedFile) -> bool:
+    """Delete the file as it was found; False when another process has used, replaced or removed it since, or it may not be deleted."""
+    try:
+        now = file.path.lstat()
+        if not stat.S_ISREG(now.st_mode) or (now.st_size, now.st_mtime) != (file.size, file.used):
+            return False
+        file.path.unlink()
+    except OSError:
+        return False
+    return True
+
+
+def unfinished(root: Path) -> list[CachedFile]:
+    """What a process that died was writing: temporary files of an hour ago and more, in no order."""
+    found = []
+    for entry in _entries(root):
+        if entry.name.startswith(TEMPORARY):
+            with contextlib.suppress(OSError):  # another process finished or removed it
+                state = entry.stat(follow_symlinks=False)
+                if stat.S_ISREG(state.st_mode) and time.time() - state.st_mtime > _STALE_S:
+                    found.append(CachedFile(entry.name, Path(entry.path), state.st_size, state.st_mtime))
+    return found
 
 
 def _folders(root: Path) -> Iterator[Path]:

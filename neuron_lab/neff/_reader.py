@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import json
@@ -111,6 +112,21 @@ def read_header(path: str | os.PathLike[str]) -> Header:
         return Header.from_bytes(file.read(HEADER_SIZE))
 
 
+def read_member(path: str | os.PathLike[str], name: str, *, largest: int) -> tuple[Header, bytes | None]:
+    """The header, and the content of one member, of a file that is read no further than that and not verified.
+
+    None when there is no such member, or it has more than `largest` bytes. Raises OSError or NeffFormatError.
+    """
+    with open(path, "rb") as file:
+        header = Header.from_bytes(file.read(HEADER_SIZE))
+        payload, most = _payload(file, header, DEFAULT_LIMITS)
+        with _damage_told(), _archive(payload, most) as archive:
+            for info in _bounded(archive, DEFAULT_LIMITS.members, most):
+                if info.isreg() and info.name == name:
+                    return header, _content(archive, info) if info.size <= largest else None
+    return header, None
+
+
 def parse(file: IO[bytes], *, limits: Limits = DEFAULT_LIMITS) -> Neff:
     """Read a NEFF from an open, seekable file; see `read`."""
     header = Header.from_bytes(file.read(HEADER_SIZE))
@@ -118,14 +134,19 @@ def parse(file: IO[bytes], *, limits: Limits = DEFAULT_LIMITS) -> Neff:
         msg = f"the payload has {header.data_size} bytes, the limit is {limits.payload}; raise Limits.payload"
         raise NeffFormatError(msg)
     verified = _verify(file, header)
+    members, ignored = _members(*_payload(file, header, limits), limits)
+    return Neff(header=header, members=members, ignored=ignored, verified=verified)
+
+
+def _payload(file: IO[bytes], header: Header, limits: Limits) -> tuple[_Source, int]:
+    """The tar archive as a file, and the bytes that can be in it."""
     file.seek(HEADER_SIZE)
     gzipped = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
     file.seek(HEADER_SIZE)
-    payload: _Source = _Window(file, header.data_size)
-    if gzipped:
-        payload = _Budget(gzip.GzipFile(fileobj=cast("IO[bytes]", payload)), limits.expanded)
-    members, ignored = _members(payload, limits, most=limits.expanded if gzipped else header.data_size)
-    return Neff(header=header, members=members, ignored=ignored, verified=verified)
+    window = _Window(file, header.data_size)
+    if not gzipped:
+        return window, header.data_size
+    return _Budget(gzip.GzipFile(fileobj=cast("IO[bytes]", window)), limits.expanded), limits.expanded
 
 
 def _verify(file: IO[bytes], header: Header) -> bool:
@@ -146,31 +167,40 @@ def _verify(file: IO[bytes], header: Header) -> bool:
     return matches
 
 
-def _members(payload: _Source, limits: Limits, most: int) -> tuple[tuple[Member, ...], tuple[str, ...]]:
+def _members(payload: _Source, most: int, limits: Limits) -> tuple[tuple[Member, ...], tuple[str, ...]]:
     members: dict[str, Member] = {}
     ignored: list[str] = []
     room = limits.kept
+    with _damage_told(), _archive(payload, most) as archive:
+        for info in _bounded(archive, limits.members, most):
+            if info.isdir():
+                continue
+            name = _safe_name(info.name)
+            if not info.isreg() or info.issparse():
+                ignored.append(name)
+                continue
+            if name in members:
+                msg = f"member {name!r} occurs twice"
+                raise NeffFormatError(msg)
+            data = _content(archive, info) if info.size <= room else None
+            room -= len(data or b"")
+            members[name] = Member(name, info.size, data)
+    return tuple(members.values()), tuple(ignored)
+
+
+def _archive(payload: _Source, most: int) -> tarfile.TarFile:
+    return tarfile.open(fileobj=cast("IO[bytes]", payload), mode="r|", tarinfo=_checked(most))
+
+
+@contextlib.contextmanager
+def _damage_told() -> Iterator[None]:
     try:
-        with tarfile.open(fileobj=cast("IO[bytes]", payload), mode="r|", tarinfo=_checked(most)) as archive:
-            for info in _bounded(archive, limits.members, most):
-                if info.isdir():
-                    continue
-                name = _safe_name(info.name)
-                if not info.isreg() or info.issparse():
-                    ignored.append(name)
-                    continue
-                if name in members:
-                    msg = f"member {name!r} occurs twice"
-                    raise NeffFormatError(msg)
-                data = _content(archive, info) if info.size <= room else None
-                room -= len(data or b"")
-                members[name] = Member(name, info.size, data)
+        yield
     except NeffFormatError:
         raise
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError) as error:
         msg = f"the payload is not a readable tar archive: {error}"
         raise NeffFormatError(msg) from error
-    return tuple(members.values()), tuple(ignored)
 
 
 def _bounded(archive: tarfile.TarFile, count: int, most: int) -> Iterator[tarfile.TarInfo]:

@@ -99,6 +99,33 @@ class Compile:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphCompile:
+    """One function that torch.compile traced. `graph` is Dynamo's number of it: "2/1" is the second compile of function 2.
+
+    `where` is the user's line that called the function, None when it is not known. `reasons` are the guards that failed,
+    in Dynamo's words, of each compile of the function before, the newest first, () for its first; `failure` says why nothing was compiled, "" when it was. The time is the whole of it,
+    the NEFFs it made included.
+    """
+
+    graph: str
+    function: str
+    file: str
+    first_line: int
+    where: Where | None
+    unix_ns: int
+    duration_ns: int
+    reasons: tuple[str, ...]
+    failure: str
+
+    @property
+    def place(self) -> Where | None:
+        """The line that called, else that of the function; None when neither is known."""
+        if self.where is None and self.file:
+            return Where(self.file, self.first_line, self.function, self.first_line)
+        return self.where
+
+
+@dataclass(frozen=True, slots=True)
 class Fallback:
     """Every call of one op that ran on the CPU for one reason."""
 

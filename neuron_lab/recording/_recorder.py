@@ -9,9 +9,9 @@ from collections.abc import Callable
 from neuron_lab.device import CoreMemory, Hook, RawLog
 from neuron_lab.errors import UsageProblem
 from neuron_lab.recording._environment import Environment
-from neuron_lab.recording._events import Where
+from neuron_lab.recording._events import GraphCompile, Where
 from neuron_lab.recording._holdings import WORTH_TELLING, Kept
-from neuron_lab.recording._recording import CorePeak, Recording, earlier_compiles, from_raw
+from neuron_lab.recording._recording import CorePeak, Recording, earlier_compiles, from_raw, placed
 from neuron_lab.recording._sources import sources_of
 from neuron_lab.recording._surroundings import Surroundings
 
@@ -38,6 +38,7 @@ class Recorder:
         self._clock = clock
         self._start_ns: int | None = None
         self._unix_ns = 0
+        self._unix_end_ns = 0
         self._end_ns: int | None = None
         self._raw: RawLog | None = None
         self._overhead_ns = 0
@@ -60,6 +61,7 @@ class Recorder:
         if self._raw is not None:
             return
         self._end_ns = self._clock()
+        self._unix_end_ns = time.time_ns()
         self._raw = self._hook.stop()
         self._after = self._surroundings.memory()
         self._overhead_ns += self._clock() - self._end_ns
@@ -96,7 +98,10 @@ class Recorder:
 
     def _with_surroundings(self, recording: Recording) -> Recording:
         around = self._surroundings
+        rows, lost = around.graphs(self._unix_ns, self._unix_end_ns)
+        graphs = tuple(placed(GraphCompile, rows))
         places = [
+            *(graph.place for graph in graphs),
             *(total.where for total in recording.op_totals),
             *(total.where for total in recording.copy_totals),
             *(peak.where for peak in recording.memory_log.line_peaks),
@@ -114,4 +119,6 @@ class Recorder:
             late_variables=around.late_variables(),
             reads_clock=around.reads_clock,
             unix_ns=self._unix_ns,
+            graphs=graphs,
+            graphs_lost=lost,
         )

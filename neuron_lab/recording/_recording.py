@@ -16,6 +16,7 @@ from neuron_lab.recording._events import (
     Copy,
     CopyTotal,
     Fallback,
+    GraphCompile,
     Held,
     LinePeak,
     MemoryChange,
@@ -70,7 +71,8 @@ class Recording:
     when the span began, 0 when that is not known. `kept` is what only the notebook's history kept alive at the end of a cell; it is
     looked up when HBM ran out or grew. `synchronised`: every op was waited for, one at a time. An op's device time then holds its
     dispatch, an eager compile's whole time is its `compile_ns`, and a fallback's reason is "". `stopped_at` is the innermost line of
-    the user's that `error` came out of.
+    the user's that `error` came out of. `graphs` are the functions that torch.compile traced; `graphs_lost`: there were more, of
+    which Dynamo keeps no record.
 
     Every field is saved to a file by its name and type: a new one needs a default, for files that were written before it.
     """
@@ -101,6 +103,8 @@ class Recording:
     unix_ns: int = 0
     synchronised: bool = False
     stopped_at: Where | None = None
+    graphs: tuple[GraphCompile, ...] = ()
+    graphs_lost: bool = False
 
     @property
     def wall_ns(self) -> int:
@@ -139,8 +143,8 @@ def from_raw(
         environment=environment,
         ops=_many(OpCall, raw.ops),
         copies=_many(Copy, raw.copies),
-        op_totals=_without(_placed(OpTotal, raw.totals), starts),
-        copy_totals=_placed(CopyTotal, raw.copy_totals),
+        op_totals=_without(placed(OpTotal, raw.totals), starts),
+        copy_totals=placed(CopyTotal, raw.copy_totals),
         compiles=_records(Compile, raw.compiles),
         fallbacks=tuple(
             Fallback(op, reason, calls, spent - sum(ns for call, ns in starts.items() if call[:2] == (op, "fallback")))
@@ -150,7 +154,7 @@ def from_raw(
         syncs=raw.syncs,
         dropped=raw.dropped,
         overhead_ns=raw.overhead_ns + overhead_ns,
-        wide=_placed(WideTotal, raw.wide),
+        wide=placed(WideTotal, raw.wide),
         memory_log=_memory_log(raw),
         synchronised=raw.synchronised,
     )
@@ -160,7 +164,7 @@ def _memory_log(raw: RawLog) -> MemoryLog:
     return MemoryLog(
         changes=_many(MemoryChange, raw.memory),
         peaks=tuple(MemoryPeak(core, at, used, _held(held)) for core, at, used, held in raw.peaks),
-        line_peaks=_placed(LinePeak, raw.line_peaks),
+        line_peaks=placed(LinePeak, raw.line_peaks),
         ooms=tuple(
             OutOfMemory(core, at, asked, used, limit, _where(where), _held(held))
             for core, at, asked, used, limit, where, held in raw.ooms
@@ -220,7 +224,7 @@ def _without(totals: tuple[OpTotal, ...], starts: dict[_Call, int]) -> tuple[OpT
     return tuple(found)
 
 
-def _placed(make: Callable[..., _Record], rows: Iterable[tuple[Any, ...]]) -> tuple[_Record, ...]:
+def placed(make: Callable[..., _Record], rows: Iterable[tuple[Any, ...]]) -> tuple[_Record, ...]:
     """Records with a line: a row may end before it."""
     at = [item.name for item in fields(make)].index("where")  # type: ignore[arg-type]
     return tuple(make(*row[:at], _where(row[at]) if len(row) > at else None, *row[at + 1 :]) for row in rows)

@@ -41,6 +41,7 @@ def csv_tables(report: Report) -> dict[str, str]:
         "modules": report.modules,
         "compiles": report.compiles,
         "recompiles": report.recompiles,
+        "graphs": report.graphs,
         "fallbacks": report.fallbacks,
         "copies": report.copies,
         "memory": report.memory,

@@ -1,4 +1,4 @@
-"""Findings, their explanations, and why NEFFs were made, as text and HTML."""
+"""Findings and their explanations, as text and HTML."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from textwrap import wrap
 
 from neuron_lab.render._format import duration, plural, shorten
 from neuron_lab.render._style import STYLE
-from neuron_lab.report import Explanation, Finding, Recompile, Report, changed, fix_for
+from neuron_lab.report import Explanation, Finding, Report
 
 _WIDTH = 100
 _SHOWN = 3
 _LINES = 10
 _SHOWN_HTML = 8
-_ROWS = 30
 _PLACE = 120
 _SENTENCE = 500
 _INDENT = " " * 8
@@ -92,56 +91,3 @@ def explanation_html(item: Explanation) -> str:
         f'<div class="nrn">{STYLE}<div class="nrn-head"><b>{item.code} {escape(item.title)}</b></div>'
         f'<div>{escape(item.meaning)}</div><pre class="nrn-code">{escape(item.example)}</pre><ul>{fixes}</ul></div>'
     )
-
-
-def recompiles_text(report: Report) -> str:
-    """For each NEFF that was not the first of its op: what differs from the nearest, where, cost and fix."""
-    again, first = _divided(report)
-    lines = [_recompiles_head(report, again, first)]
-    fix = ""
-    for row in again[:_ROWS]:
-        where = report.place(row.where)
-        head = f"{row.compile.op}  {where}  {duration(row.compile.total_ns)}{' load' * (row.compile.source == 'disk')}"
-        lines += ["", shorten(head, _WIDTH), f"    {shorten(changed(row), _WIDTH - 4)}"]
-        if (new := fix_for(row.changes)) and new != fix:
-            lines.append(f"    {new}")
-        fix = new or fix
-    if len(again) > _ROWS:
-        lines += ["", f"… {plural(len(again) - _ROWS, 'more')}, see .recompiles"]
-    return "\n".join(lines)
-
-
-def recompiles_html(report: Report) -> str:
-    """The same as a table."""
-    again, first = _divided(report)
-    rows = "".join(
-        f'<tr><th class="nrn-name" scope="row">{escape(row.compile.op)}</th><td class="nrn-src">{escape(report.place(row.where))}</td>'
-        f'<td class="nrn-left nrn-wide">{escape(changed(row))}</td><td>{row.compile.total_ns / 1e9:.3f}</td>'
-        f'<td class="nrn-left">{"load" if row.compile.source == "disk" else "compile"}</td>'
-        f'<td class="nrn-left nrn-wide">{escape(fix_for(row.changes))}</td></tr>'
-        for row in again[: 2 * _ROWS]
-    )
-    columns = (("line", "nrn-left"), ("what changed", "nrn-left"), ("s", ""), ("", "nrn-left"), ("fix", "nrn-left"))
-    titles = "".join(f'<th scope="col" class="{kind}">{title}</th>' for title, kind in columns)
-    head = f'<thead><tr><th class="nrn-name" scope="col">op</th>{titles}</tr></thead>'
-    table = f'<div class="nrn-scroll"><table class="nrn-t">{head}<tbody>{rows}</tbody></table></div>' if rows else ""
-    more = (
-        f'<div class="nrn-soft">… {len(again) - 2 * _ROWS} more, see <code>.recompiles</code></div>'
-        if len(again) > 2 * _ROWS
-        else ""
-    )
-    return f'<div class="nrn">{STYLE}<div>{escape(_recompiles_head(report, again, first))}</div>{table}{more}</div>'
-
-
-def _divided(report: Report) -> tuple[list[Recompile], list[Recompile]]:
-    """Made again, and the first of their op."""
-    rows = report.recompile_rows
-    return [row for row in rows if row.nearest is not None], [row for row in rows if row.nearest is None]
-
-
-def _recompiles_head(report: Report, again: list[Recompile], first: list[Recompile]) -> str:
-    label = f"{report.summary.label}: " if report.summary.label else ""
-    if not again and not first:
-        return f"{label}nothing was compiled or loaded, all was warm"
-    spent = [duration(sum(row.compile.total_ns for row in rows)) for rows in (again, first)]
-    return f"{label}{plural(len(again), 'NEFF')} for another signature of an op in {spent[0]}, {len(first)} for an op's first in {spent[1]}"

@@ -6,9 +6,11 @@ from neuron_lab.report._budget import Budget
 from neuron_lab.report._codes import EXPLANATIONS, Explanation, explanation
 from neuron_lab.report._difference import Difference, OpChange, PartChange
 from neuron_lab.report._findings import Findings
+from neuron_lab.report._guards import GuardFailure, guard_failure
 from neuron_lab.report._lines import GutterLine, LineRow, gutter
 from neuron_lab.report._memory import Curve, Portion, named
 from neuron_lab.report._modules import ModuleRow, phase_times
+from neuron_lab.report._neffs import NEFF_SORTS, CacheChange, NeffEntry, dispensable, in_order, neffs_frame
 from neuron_lab.report._recompiles import Change, Recompile, changed, fix_for
 from neuron_lab.report._report import Report
 from neuron_lab.report._rules import Finding
@@ -31,8 +33,10 @@ from neuron_lab.report._view import GROUPS, SORTS, View
 __all__ = [
     "EXPLANATIONS",
     "GROUPS",
+    "NEFF_SORTS",
     "SORTS",
     "Budget",
+    "CacheChange",
     "Change",
     "Curve",
     "Difference",
@@ -40,9 +44,11 @@ __all__ = [
     "Finding",
     "Findings",
     "GraphBreak",
+    "GuardFailure",
     "GutterLine",
     "LineRow",
     "ModuleRow",
+    "NeffEntry",
     "NeffRow",
     "OpChange",
     "OpRow",
@@ -60,10 +66,14 @@ __all__ = [
     "View",
     "binary_size",
     "changed",
+    "dispensable",
     "explanation",
     "fix_for",
+    "guard_failure",
     "gutter",
+    "in_order",
     "named",
+    "neffs_frame",
     "phase_times",
     "session_frame",
     "session_row",

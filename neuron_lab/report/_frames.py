@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from neuron_lab.recording import Compile, CopyTotal, Recording, Where
+from neuron_lab.recording import Compile, CopyTotal, GraphCompile, Recording, Where
+from neuron_lab.report._guards import guard_failure
 from neuron_lab.report._lines import LineRow
 from neuron_lab.report._modules import ModuleRow
 from neuron_lab.report._recompiles import Recompile, changed, fix_for
@@ -45,6 +46,7 @@ MODULE_COLUMNS = [
     *("copies", "copy_bytes", "bytes", "total_ms", "ops"),
 ]
 RECOMPILE_COLUMNS = ["op", "where", "changed", "cost_s", "source", "nearest", "met", "signature", "fix"]
+GRAPH_COLUMNS = ["graph", "function", "where", "changed", "cost_s", "fix", "reasons", "failure"]
 FALLBACK_COLUMNS = ["op", "reason", "calls", "ms"]
 MEMORY_COLUMNS = ["at_s", "core", "change", "used", "where"]
 COPY_COLUMNS = ["direction", "calls", "ms", "bytes"]
@@ -180,6 +182,16 @@ def _neff(row: NeffRow) -> list[Any]:
 def recompiles(rows: Iterable[Recompile], place: Callable[[Where | None], str]) -> pd.DataFrame:
     """One row a compile or load; `met` says whether the nearest signature was met here or earlier in the process."""
     return _frame(RECOMPILE_COLUMNS, (_recompile(row, place(row.where)) for row in rows))
+
+
+def graphs(rows: Iterable[GraphCompile], place: Callable[[Where | None], str]) -> pd.DataFrame:
+    """One row a function that torch.compile traced."""
+    return _frame(GRAPH_COLUMNS, (_graph(row, place(row.place)) for row in rows))
+
+
+def _graph(row: GraphCompile, where: str) -> list[Any]:
+    failed = guard_failure(row)
+    return [row.graph, row.function, where, failed.text, row.duration_ns / 1e9, failed.fix, row.reasons, row.failure]
 
 
 def short(signature: str) -> str:

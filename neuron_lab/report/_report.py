@@ -124,6 +124,11 @@ class Report:
         return _frames.recompiles(self.recompile_rows, self.place)
 
     @property
+    def graphs(self) -> pd.DataFrame:
+        """One row a function that torch.compile traced, in time order: who called, the guard that failed, the fix."""
+        return _frames.graphs(self.recording.graphs, self.place)
+
+    @property
     def fallbacks(self) -> pd.DataFrame:
         """One row an op and reason that ran on the CPU."""
         return _frames.fallbacks(self.recording)

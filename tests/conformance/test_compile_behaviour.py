@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import csv
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -295,6 +296,26 @@ def test_metrics_tell_every_graph() -> None:
     assert all(graph.graph_node_count > 0 and dispatch.store().get(graph.graph_id) is not None for graph in graphs)
     torch.neuron.reset_dynamo_metrics()
     assert torch.neuron.get_dynamo_metrics() == []
+
+
+def test_the_table_of_graphs_is_written_where_the_environment_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("TORCH_NEURONX_ENABLED_METRIC_TABLES", "graph_stats")
+    monkeypatch.setenv("TORCH_NEURONX_METRICS_DIR", str(tmp_path / "tables"))
+    monkeypatch.setenv("RANK", "3")
+    torch.neuron.reset_dynamo_metrics()
+    for size in (4, 5):
+        compiled(lambda x: x.sin() - 9)(_ones(size))
+    with open(tmp_path / "tables" / "metric_table_graph_stats_rank3.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    graphs = torch.neuron.get_dynamo_metrics()
+    assert [row["graph_id"] for row in rows] == [graph.graph_id for graph in graphs] and len(rows) == 2
+    assert float(rows[1]["torch_neuronx_compile_us"]) == graphs[1].torch_neuronx_compile_us
+    assert torch._dynamo.utils.compilation_time_metrics["torch_neuronx_lower"][-1] > 0
+    monkeypatch.setenv("TORCH_NEURONX_METRICS_DIR", str(tmp_path / "tables" / "metric_table_graph_stats_rank3.csv"))
+    compiled(lambda x: x.sin() - 9)(_ones(6))
+    assert "cannot be written" in caplog.text
 
 
 def test_a_nested_compile_and_a_compiled_submodule_agree_with_eager() -> None:

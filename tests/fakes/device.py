@@ -64,6 +64,7 @@ class FakeDevice:
     sessions: list[FakeSession] = field(default_factory=list)
     history: list[tuple[Any, ...]] = field(default_factory=list)
     memory: list[CoreMemory] = field(default_factory=list)
+    graphs: list[tuple[Any, ...]] = field(default_factory=list)
     where: Place | None = None
     scope: tuple[str | None, str] = (None, "")
 
@@ -218,6 +219,7 @@ def serve(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facade, "core_memory", lambda: tuple(device.memory))
     monkeypatch.setattr(facade, "late_variables", tuple)
     monkeypatch.setattr(facade, "now_ns", device.clock)
+    monkeypatch.setattr(facade, "graph_compiles", lambda since, until: (device.graphs, False))
     monkeypatch.setattr(_result, "_last", None)
     monkeypatch.setattr(_session, "_log", _session._Log())
 

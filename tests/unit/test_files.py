@@ -24,6 +24,7 @@ from neuron_lab.recording import (
     CorePeak,
     Environment,
     Fallback,
+    GraphCompile,
     Held,
     Kept,
     LinePeak,
@@ -68,6 +69,9 @@ memory_logs = st.builds(
     some_count,
 )
 scope = (place, neff, st.sampled_from(["", "forward", "backward", "optimizer"]) | text)
+reason = (
+    text | st.just("0/0: tensor 'x' size mismatch at index 0. expected 4, actual 5") | st.just("1/0: L['n'] == 3  # a")
+)
 compiles = many(Compile, text, text, text, whole, some_count, some_count, some_count, text)
 recordings = st.builds(
     Recording,
@@ -97,6 +101,19 @@ recordings = st.builds(
     unix_ns=whole,
     synchronised=st.booleans(),
     stopped_at=place,
+    graphs=many(
+        GraphCompile,
+        text,
+        text,
+        text,
+        some_count,
+        place,
+        whole,
+        some_count,
+        st.lists(reason, max_size=3).map(tuple),
+        reason,
+    ),
+    graphs_lost=st.booleans(),
 )
 
 
@@ -115,6 +132,9 @@ def test_any_recording_can_be_shown(recording: Recording) -> None:
         shown = Profile(p.report, View(by=by))
         assert max(map(len, shown.to_text().splitlines())) <= 100
         assert shown.to_html()
+    again = neuron_lab.recompiles(p)
+    assert max(map(len, again.text.splitlines())) <= 100 and again.html
+    assert len(p.graphs) == len(recording.graphs)
     assert p.compare(p).to_text()
     assert session_row(p.report).wall_ns == recording.wall_ns
     for export in (chrome_trace, speedscope):
