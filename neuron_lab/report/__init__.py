@@ -6,7 +6,7 @@ from neuron_lab.report._budget import Budget
 from neuron_lab.report._codes import EXPLANATIONS, Explanation, explanation
 from neuron_lab.report._difference import Difference, OpChange, PartChange
 from neuron_lab.report._findings import Findings
-from neuron_lab.report._lines import GutterLine, LineRow, gutter
+from neuron_lab.report._lines import GutterLine, LineRow, compile_lines, gutter
 from neuron_lab.report._memory import Curve, Portion, named
 from neuron_lab.report._modules import ModuleRow, phase_times
 from neuron_lab.report._recompiles import Change, Recompile, changed, fix_for
@@ -60,6 +60,7 @@ __all__ = [
     "View",
     "binary_size",
     "changed",
+    "compile_lines",
     "explanation",
     "fix_for",
     "gutter",

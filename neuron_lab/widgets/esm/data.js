@@ -1,0 +1,46 @@
+// From the bytes of the kernel to typed arrays. Times become nanoseconds from the start of the span.
+const TYPES = { u1: Uint8Array, u4: Uint32Array, f8: Float64Array };
+
+async function unpack(meta, packed) {
+  const bytes = new Uint8Array(packed.buffer, packed.byteOffset, packed.byteLength);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const buffer = await new Response(stream).arrayBuffer();
+  const tables = { events: {}, memory: {} };
+  let offset = 0;
+  for (const { table, name, type, length, delta } of meta.layout) {
+    const Type = TYPES[type];
+    const end = offset + length * Type.BYTES_PER_ELEMENT;
+    const array = new Type(buffer.slice(offset, end)); // a copy, aligned
+    if (delta) for (let i = 1; i < length; i++) array[i] += array[i - 1];
+    tables[table][name] = array;
+    offset = end;
+  }
+  const { events, memory } = tables;
+  events.count = events.start.length;
+  memory.count = memory.start.length;
+  const inTime = (array) => Float64Array.from(array, (tick) => tick * meta.tick);
+  events.begin = inTime(events.start);
+  events.took = inTime(events.duration);
+  events.device = inTime(events.device);
+  events.end = events.begin.map((begin, i) => begin + events.took[i]);
+  memory.at = inTime(memory.start);
+  return { meta, events, memory, kind: Object.fromEntries(meta.kinds.map((name, i) => [name, i])) };
+}
+
+// The part of the split that an event of a kind belongs to, by the kind's number.
+function partOf(kinds) {
+  const parts = { compiled: "device", fallback: "fallback", copy: "copies", compile: "compile", load: "load", startup: "startup" };
+  return kinds.map((name) => parts[name] ?? "rest");
+}
+
+// The first index from `from` on whose value is above `limit`; values ascend.
+function firstAbove(values, limit, from = 0) {
+  let low = from;
+  let high = values.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] > limit) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
