@@ -7,7 +7,7 @@ whole ticks from the start of the span; the length of a tick in nanoseconds stan
 from __future__ import annotations
 
 import gzip
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -26,6 +26,20 @@ _UNSIGNED = 2**32 - 1
 _DETAIL = 240
 
 
+def _looked_up(numbers: Mapping[Any, int], values: Sequence[Hashable]) -> npt.NDArray[np.uint32]:
+    return np.fromiter(map(numbers.__getitem__, values), dtype=np.uint32, count=len(values))
+
+
+def _narrow(array: _Array) -> _Array:
+    """The same numbers in the smallest type that the browser has an array of."""
+    if array.size and array.min() < 0:
+        return array.astype(np.float64)
+    most = int(array.max(initial=0))
+    return array.astype(
+        next((kind for kind in (np.uint8, np.uint16, np.uint32) if most <= np.iinfo(kind).max), np.float64)
+    )
+
+
 class Numbers:
     """Numbers for values in the order they are met, from `first` on."""
 
@@ -33,9 +47,10 @@ class Numbers:
         self._found: dict[Any, int] = {}
         self._first = first
 
-    def of(self, values: Iterable[Hashable]) -> npt.NDArray[np.uint32]:
-        found, first = self._found, self._first
-        return np.fromiter((found.setdefault(value, len(found) + first) for value in values), dtype=np.uint32)
+    def of(self, values: Sequence[Hashable]) -> npt.NDArray[np.uint32]:
+        for value in dict.fromkeys(values):
+            self._found.setdefault(value, len(self._found) + self._first)
+        return _looked_up(self._found, values)
 
     @property
     def values(self) -> list[Any]:
@@ -80,7 +95,7 @@ class _Builder:
         layout, chunks = [], []
         for table, name, array in arrays:
             delta = name == "start"  # ascending: differences are small numbers
-            stored = np.diff(array, prepend=array.dtype.type(0)) if delta else array
+            stored = _narrow(np.diff(array, prepend=array.dtype.type(0)) if delta else array)
             layout.append(
                 {"table": table, "name": name, "type": stored.dtype.str[1:], "length": stored.size, "delta": delta}
             )
@@ -107,8 +122,8 @@ class _Builder:
             labels=op,
             where=where,
             cores=core,
-            kind=np.fromiter((_OPS.get(name, _KIND["host"]) for name in kind), dtype=np.uint8),
-            cold=np.array(cold, dtype=np.uint8),
+            kind=_looked_up({name: _OPS.get(name, _KIND["host"]) for name in set(kind)}, kind),
+            cold=np.array(cold, dtype=np.uint32),
             thread=self.threads.of(thread),
         )
 
@@ -122,7 +137,7 @@ class _Builder:
             labels=[f"copy {name}" for name in direction],
             where=where,
             cores=core,
-            kind=np.full(len(start), _KIND["copy"], dtype=np.uint8),
+            kind=np.full(len(start), _KIND["copy"], dtype=np.uint32),
         )
 
     def _compiling(self) -> Iterable[dict[str, _Array]]:
@@ -135,7 +150,7 @@ class _Builder:
             labels=[item.op for item in items],
             where=[waited.get(item.neff) for item in items],
             cores=[],
-            kind=np.array([_KIND["load" if item.source == "disk" else "compile"] for item in items], dtype=np.uint8),
+            kind=np.array([_KIND["load" if item.source == "disk" else "compile"] for item in items], dtype=np.uint32),
             detail=np.arange(first + 1, first + 1 + len(items), dtype=np.uint32),
         )
         starts = self.recording.startups
@@ -145,7 +160,7 @@ class _Builder:
             labels=["start the compiler"] * len(starts),
             where=[None] * len(starts),
             cores=[],
-            kind=np.full(len(starts), _KIND["startup"], dtype=np.uint8),
+            kind=np.full(len(starts), _KIND["startup"], dtype=np.uint32),
         )
 
     def _table(
@@ -153,8 +168,8 @@ class _Builder:
         *,
         start: Sequence[int],
         end: Sequence[int],
-        labels: Iterable[str],
-        where: Iterable[Where | None],
+        labels: Sequence[str],
+        where: Sequence[Where | None],
         cores: Sequence[int],
         kind: _Array,
         device: Sequence[int] = (),
@@ -167,25 +182,28 @@ class _Builder:
             "start": begun,
             "duration": np.maximum(self._ticks(end), begun) - begun,
             "device": self._spans(device) if device else nothing,
-            "bytes": np.array(nbytes, dtype=np.float64) if nbytes else np.zeros(len(start)),
+            "bytes": np.array(nbytes, dtype=np.int64) if nbytes else nothing,
             "label": self.labels.of(labels),
             "line": self._lines(where),
             "core": self.cores.of(cores) if cores else nothing,
             "kind": kind,
-            "cold": known.get("cold", nothing.astype(np.uint8)),
+            "cold": known.get("cold", nothing),
             "thread": known.get("thread", nothing),
             "detail": known.get("detail", nothing),
         }
 
     def _memory(self) -> dict[str, _Array]:
-        changes = sorted(self.recording.memory_log.changes, key=lambda change: change.at_ns)
-        return {
-            "start": self._ticks([change.at_ns for change in changes]),
-            "change": np.array([change.change for change in changes], dtype=np.float64),
-            "used": np.array([change.used for change in changes], dtype=np.float64),
-            "line": self._lines(change.where for change in changes),
-            "core": self.cores.of(change.core for change in changes),
+        rows: Sequence[Sequence[Any]] = list(zip(*self.recording.memory_log.changes, strict=True)) or [()] * 5
+        core, at, change, used, where = rows
+        table: dict[str, _Array] = {
+            "start": self._ticks(at),
+            "change": np.array(change, dtype=np.int64),
+            "used": np.array(used, dtype=np.int64),
+            "line": self._lines(where),
+            "core": self.cores.of(core),
         }
+        order = np.argsort(table["start"], kind="stable")
+        return {name: array[order] for name, array in table.items()}
 
     def _ticks(self, times: Sequence[int]) -> npt.NDArray[np.uint32]:
         """From the start of the span, cut to it."""
@@ -196,12 +214,9 @@ class _Builder:
     def _spans(self, lengths: Sequence[int]) -> npt.NDArray[np.uint32]:
         return (np.array(lengths, dtype=np.int64).clip(0, self.recording.wall_ns) / self.tick_ns).astype(np.uint32)
 
-    def _lines(self, where: Iterable[Where | None]) -> npt.NDArray[np.uint32]:
+    def _lines(self, where: Sequence[Where | None]) -> npt.NDArray[np.uint32]:
         """The same line is one number, whatever function it was called from."""
-        known, number = self._place_of, self._number
-        return np.fromiter((known[place] if place in known else number(place) for place in where), dtype=np.uint32)
-
-    def _number(self, place: Where | None) -> int:
-        assert place is not None
-        self._place_of[place] = int(self.places.of([(place.file, place.line)])[0])
-        return self._place_of[place]
+        for place in dict.fromkeys(where):
+            if place is not None and place not in self._place_of:
+                self._place_of[place] = int(self.places.of([(place.file, place.line)])[0])
+        return _looked_up(self._place_of, where)

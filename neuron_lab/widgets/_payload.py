@@ -76,15 +76,16 @@ def _place(report: Report, file: str, line: int) -> str:
     return f"{names.get(file, file)} line {line}"
 
 
-# calls, cold calls, compile, device, CPU, bytes, total: exact, also where events were dropped.
 def _ops(report: Report, found: Columns) -> list[list[Any]]:
+    """By op: calls, cold calls, compile, load, device, CPU, bytes, total. Exact, also where events were dropped."""
     numbers = {label: number for number, label in enumerate(found.labels)}
     return [
         [
             numbers.get(row.op, row.op),
             row.calls,
             row.cold_calls,
-            row.compile.total_ns,
+            row.compile.made_ns,
+            row.compile.load_ns,
             row.device_ns,
             row.fallback_ns,
             row.bytes,
@@ -95,12 +96,13 @@ def _ops(report: Report, found: Columns) -> list[list[Any]]:
 
 
 def _lines(report: Report, numbers: dict[tuple[str, int], int]) -> dict[int, list[int]]:
-    """By the line's number: calls, NEFFs made, compile, device, CPU, copies, bytes, total."""
+    """By the line's number: calls, NEFFs made, compile, load, device, CPU, copies, bytes, total."""
     return {
         numbers[row.file, row.line]: [
             row.calls,
             row.neffs_compiled,
-            row.compile_ns + row.load_ns,
+            row.compile_ns,
+            row.load_ns,
             row.device_ns,
             row.fallback_ns,
             row.copies,

@@ -157,7 +157,7 @@ def test_nothing_is_cut_or_overlaps(lab: Lab, shoot: Shoot, theme: str) -> None:
     explorer = lab.explorer()
     for width in (900, 1600):
         lab.page.set_viewport_size({"width": width, "height": 1100})
-        explorer.locator(".nx-foot, .nrn-foot").last.scroll_into_view_if_needed()
+        explorer.evaluate("e => e.scrollIntoView()")
         cut = explorer.evaluate(
             """root => [...root.querySelectorAll('button, h4, .nx-head > div, .nrn-bit, .nx-made')]
             .filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1).map(e => e.className + ': ' + e.textContent)"""

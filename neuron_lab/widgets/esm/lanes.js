@@ -1,32 +1,38 @@
 // Lanes of the timeline. A lane has rows; in a row nothing overlaps, so that begins and ends both ascend and a search is binary.
 function layLanes(data) {
   const { events, kind, meta } = data;
-  const groups = new Map();
-  const put = (name, order, i, device) => {
-    if (!groups.has(name)) groups.set(name, { name, order, device, indices: [] });
-    groups.get(name).indices.push(i);
-  };
-  const threads = Array.from({ length: meta.threads }, (_, t) => (meta.threads > 1 ? `Python ${t + 1}` : "Python"));
-  const cores = meta.cores.map((core) => `neuron:${core}`);
+  const group = (name, order, device = false) => ({ name, order, device, indices: new Uint32Array(1024), n: 0 });
+  const threads = Array.from({ length: meta.threads }, (_, t) => group(meta.threads > 1 ? `Python ${t + 1}` : "Python", 0));
+  const cores = meta.cores.map((core) => group(`neuron:${core}`, 2, true));
+  const [compile, fallback, copies] = [group("compile", 1), group("CPU fallback", 3), group("copies", 4)];
   for (let i = 0; i < events.count; i++) {
     const what = events.kind[i];
-    if (what <= kind.empty) put(threads[events.thread[i]], 0, i, false);
-    if (what > kind.copy) put("compile", 1, i, false);
-    else if (what === kind.compiled) {
-      if (events.device[i] > 0) put(cores[events.core[i]], 2, i, true);
-    } else if (what === kind.fallback) put("CPU fallback", 3, i, false);
-    else if (what === kind.copy) put("copies", 4, i, false);
+    if (what <= kind.empty) put(threads[events.thread[i]], i);
+    if (what > kind.copy) put(compile, i);
+    else if (what === kind.copy) put(copies, i);
+    else if (what === kind.fallback) put(fallback, i);
+    else if (events.device[i] > 0 && what === kind.compiled) put(cores[events.core[i]], i);
   }
-  return [...groups.values()]
+  return [...threads, compile, ...cores, fallback, copies]
+    .filter((lane) => lane.n)
     .sort((a, b) => a.order - b.order || a.name.localeCompare(b.name, "en", { numeric: true }))
-    .map((group) => ({ name: group.name, device: group.device, rows: layRows(data, group) }));
+    .map((lane) => ({ name: lane.name, rows: layRows(data, lane) }));
+}
+
+function put(lane, i) {
+  if (lane.n === lane.indices.length) {
+    const grown = new Uint32Array(2 * lane.n);
+    grown.set(lane.indices);
+    lane.indices = grown;
+  }
+  lane.indices[lane.n++] = i;
 }
 
 // Nested and overlapping events stand below each other: each goes to the first row that is free by then.
-function layRows({ events }, { indices, device }) {
-  const order = Uint32Array.from(indices);
+function layRows({ events }, { indices, n, device }) {
+  const order = indices.slice(0, n);
   const begin = device ? (i) => Math.max(events.begin[i], events.end[i] - events.device[i]) : (i) => events.begin[i];
-  if (device) order.sort((a, b) => begin(a) - begin(b) || a - b);
+  if (device && !order.every((i, k) => k === 0 || begin(order[k - 1]) <= begin(i))) order.sort((a, b) => begin(a) - begin(b) || a - b);
   const free = [];
   const row = new Uint16Array(order.length);
   const sizes = [];

@@ -52,75 +52,102 @@ function createMemory(data, store) {
 
 const memoryWords = (curve) => `HBM of neuron:${curve.core}: peak ${binarySize(curve.peak)} at ${duration(curve.peakAt)}, ${binarySize(curve.end)} at the end`;
 
-// One core's changes, with the line that each one's memory belongs to. A block that is freed names no line: it is the oldest one of
-// its size, and `guessed` where several lines held that size.
+const BEFORE = 0xffffffff;
+const BLOCK = 64;
+
+// One core's changes, and the highest and lowest use in each block of them, so that a drawing looks at few of them.
 function curveOf({ memory, meta }, info) {
   const core = meta.cores.indexOf(info.core);
-  const own = [];
-  for (let i = 0; i < memory.count; i++) if (memory.core[i] === core) own.push(i);
-  const line = new Uint32Array(own.length);
-  const guessed = new Uint8Array(own.length);
+  const own = new Uint32Array(memory.count);
+  let n = 0;
+  for (let i = 0; i < memory.count; i++) if (memory.core[i] === core) own[n++] = i;
+  const pick = (from) => Float64Array.from({ length: n }, (_, k) => from[own[k]]);
+  const curve = { ...info, at: pick(memory.at), used: pick(memory.used), change: pick(memory.change), taken: pick(memory.line) };
+  curve.low = new Float64Array(Math.ceil(n / BLOCK)).fill(Infinity);
+  curve.high = new Float64Array(Math.ceil(n / BLOCK)).fill(-Infinity);
+  for (let k = 0; k < n; k++) {
+    const block = Math.floor(k / BLOCK);
+    curve.low[block] = Math.min(curve.low[block], curve.used[k]);
+    curve.high[block] = Math.max(curve.high[block], curve.used[k]);
+  }
+  return curve;
+}
+
+// The line that each change's memory belongs to. A block that is freed names no line: it is taken for the oldest one of its size, and
+// is `guessed` where several lines held that size.
+function owners(curve) {
+  const line = new Uint32Array(curve.at.length);
+  const guessed = new Uint8Array(curve.at.length);
   const held = new Map();
-  own.forEach((i, k) => {
-    const bytes = memory.change[i];
+  for (let k = 0; k < line.length; k++) {
+    const bytes = curve.change[k];
     if (bytes >= 0) {
-      line[k] = memory.line[i];
+      line[k] = curve.taken[k];
       if (!held.has(bytes)) held.set(bytes, { queue: [], next: 0, counts: new Map() });
       const block = held.get(bytes);
       block.queue.push(line[k]);
       block.counts.set(line[k], (block.counts.get(line[k]) ?? 0) + 1);
-      return;
+      continue;
     }
     const block = held.get(-bytes);
     if (!block || block.next === block.queue.length) {
       line[k] = BEFORE;
-      return;
+      continue;
     }
     line[k] = block.queue[block.next++];
     guessed[k] = block.counts.size > 1 ? 1 : 0;
     const left = block.counts.get(line[k]) - 1;
     if (left) block.counts.set(line[k], left);
     else block.counts.delete(line[k]);
-  });
-  return { ...info, at: Float64Array.from(own, (i) => memory.at[i]), used: Float64Array.from(own, (i) => memory.used[i]), change: Float64Array.from(own, (i) => memory.change[i]), line, guessed };
+  }
+  return { line, guessed };
 }
 
-const BEFORE = 0xffffffff;
-
 function madeOf(curve, at, places) {
+  curve.owners ??= owners(curve); // when first asked for
+  const { line, guessed } = curve.owners;
   const until = firstAbove(curve.at, at);
   const lines = new Map();
-  let guessed = false;
+  let unsure = false;
   for (let k = 0; k < until; k++) {
-    if (curve.line[k] === BEFORE) continue;
-    lines.set(curve.line[k], (lines.get(curve.line[k]) ?? 0) + curve.change[k]);
-    guessed ||= curve.guessed[k] === 1;
+    if (line[k] === BEFORE) continue;
+    lines.set(line[k], (lines.get(line[k]) ?? 0) + curve.change[k]);
+    unsure ||= guessed[k] === 1;
   }
-  const used = until ? curve.used[until - 1] : curve.start;
-  return { used, guessed, lines: [...lines].filter(([, bytes]) => bytes > 0).sort((a, b) => b[1] - a[1]).map(([line, bytes]) => [places[line] || "by no line of yours", bytes]) };
+  return {
+    used: until ? curve.used[until - 1] : curve.start,
+    guessed: unsure,
+    lines: [...lines].filter(([, bytes]) => bytes > 0).sort((a, b) => b[1] - a[1]).map(([number, bytes]) => [places[number] || "by no line of yours", bytes]),
+  };
 }
 
 // Light up to the highest use in each pixel, full up to the lowest.
 function drawSteps(context, curve, view, width, y, color) {
   const perPixel = (view.end - view.begin) / width;
   const base = MEMORY - 2;
-  context.fillStyle = color;
+  const [highs, lows] = [new Float64Array(Math.ceil(width)), new Float64Array(Math.ceil(width))];
   let k = firstAbove(curve.at, view.begin);
-  let level = k ? curve.used[k - 1] : curve.start;
   for (let pixel = 0; pixel < width; pixel++) {
-    const until = view.begin + (pixel + 1) * perPixel;
-    const after = firstAbove(curve.at, until, k);
-    let low = level;
-    let high = level;
-    for (; k < after; k++) {
-      low = Math.min(low, curve.used[k]);
-      high = Math.max(high, curve.used[k]);
+    const after = firstAbove(curve.at, view.begin + (pixel + 1) * perPixel, k);
+    let low = k ? curve.used[k - 1] : curve.start;
+    let high = low;
+    while (k < after) {
+      const whole = k % BLOCK === 0 && k + BLOCK <= after;
+      low = Math.min(low, whole ? curve.low[k / BLOCK] : curve.used[k]);
+      high = Math.max(high, whole ? curve.high[k / BLOCK] : curve.used[k]);
+      k += whole ? BLOCK : 1;
     }
-    if (k) level = curve.used[k - 1];
-    context.globalAlpha = 0.35;
-    context.fillRect(GUTTER + pixel, y(high), 1, base - y(high));
-    context.globalAlpha = 0.55;
-    context.fillRect(GUTTER + pixel, y(low), 1, base - y(low));
+    highs[pixel] = y(high);
+    lows[pixel] = y(low);
+  }
+  context.fillStyle = color;
+  for (const [levels, alpha] of [[highs, 0.35], [lows, 0.55]]) {
+    context.globalAlpha = alpha;
+    for (let from = 0, pixel = 1; pixel <= levels.length; pixel++) {
+      if (pixel < levels.length && levels[pixel] === levels[from]) continue; // equal neighbours are one rectangle
+      context.fillRect(GUTTER + from, levels[from], pixel - from, base - levels[from]);
+      from = pixel;
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 // Puts the views together. Returns what takes them away again.
 async function mount(el, meta, packed) {
+  const begun = performance.now();
   const data = await unpack(meta, packed);
   const store = createStore({ view: { begin: 0, end: meta.wall }, range: null, focus: null, cursor: null, theme: 0 });
   const status = make("span", { class: "nx-status", role: "status" });
@@ -34,6 +35,7 @@ async function mount(el, meta, packed) {
   const resized = new ResizeObserver(() => root.clientWidth && drawAll());
   resized.observe(root);
   const endTheme = onTheme(() => store.set({ theme: store.state.theme + 1 }));
+  root.dataset.drawn = (performance.now() - begun).toFixed(1);
   root.dataset.ready = data.events.count;
   root.explorer = { store, data }; // for tests: a canvas tells nothing
 

@@ -34,13 +34,14 @@ function createSource(data, store) {
       bar.replaceChildren();
       spent.textContent = found ? duration(found.total) : "";
       if (!found) continue;
-      const parts = { compile: found.compile, device: found.device, fallback: found.cpu };
-      parts.rest = Math.max(0, found.total - found.compile - found.device - found.cpu);
+      const parts = { compile: found.compile, load: found.load, device: found.device, fallback: found.cpu };
+      parts.rest = Math.max(0, found.total - found.compile - found.load - found.device - found.cpu);
       for (const [part, ns] of Object.entries(parts))
         if (ns > 0) bar.append(make("span", { style: `width:${(100 * ns) / most}%;background:${meta.colors[part]}` }));
       row.title = [
         `${plural(found.calls, "call")}, ${duration(found.total)}`,
         found.compile ? `compile ${duration(found.compile)}` : "",
+        found.load ? `load from disk ${duration(found.load)}` : "",
         found.device ? `device ${duration(found.device)}` : "",
         found.cpu ? `CPU fallback ${duration(found.cpu)}` : "",
         found.copies ? plural(found.copies, "copy").replace("copys", "copies") : "",

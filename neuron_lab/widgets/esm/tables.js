@@ -7,7 +7,7 @@ function createTables(data, store) {
       { title: "op", width: "minmax(110px,1fr)", left: true, value: (row) => row.name, text: (row) => row.name },
       number("calls", (row) => row.calls, count, 56),
       number("cold", (row) => row.cold, count, 48, "calls that compiled or loaded a NEFF"),
-      number("compile", (row) => row.compile, duration, 68),
+      number("compile", (row) => row.compile + row.load, duration, 68, "making NEFFs, and loading them from disk"),
       number("device", (row) => row.device, duration, 68),
       number("CPU", (row) => row.cpu, duration, 68, "time of calls that fell back to the CPU"),
       number("bytes", (row) => row.bytes, size, 68),

@@ -40,10 +40,10 @@ function createTimeline(data, store, say) {
       context.fillRect(0, y + laneHeight(lane) - 3, full, 1);
       lane.rows.forEach((row, r) => {
         const top = y + 1 + r * (rowHeight + 1);
-        drawRow(context, row, view, top, focus ? 0.2 : 1);
-        if (focus) drawRow(context, focused[at].rows[r], view, top, 1);
+        let named = drawRow(context, row, view, top, focus ? 0.2 : 1);
+        if (focus) named = drawRow(context, focused[at].rows[r], view, top, 1);
+        drawNames(context, named, top);
       });
-      focused[at].rows.forEach((row, r) => drawNames(context, row, view, y + 1 + r * (rowHeight + 1)));
       y += laneHeight(lane);
     }
     context.globalAlpha = 1;
@@ -68,23 +68,25 @@ function createTimeline(data, store, say) {
 
   function drawRow(context, row, view, top, alpha) {
     let color = "";
+    const named = [];
     context.globalAlpha = alpha;
     eachBar(row, view, width, (i, left, wide) => {
       if (colors[events.kind[i]] !== color) context.fillStyle = color = colors[events.kind[i]];
       context.fillRect(GUTTER + left, top, wide > 3 ? wide - 0.5 : wide, rowHeight);
+      if (wide > 24) named.push([i, left, wide]);
     });
+    return named;
   }
 
-  function drawNames(context, row, view, top) {
+  function drawNames(context, named, top) {
     if (rowHeight < 11) return;
     context.fillStyle = "#fff";
     context.globalAlpha = 1;
-    eachBar(row, view, width, (i, left, wide) => {
+    for (const [i, left, wide] of named) {
       const room = Math.floor((wide - 6) / 6.3);
-      if (room < 3) return;
       const name = withoutAten(meta.labels[events.label[i]]);
       context.fillText(name.length > room ? `${name.slice(0, room - 1)}…` : name, GUTTER + left + 3, top + rowHeight / 2 + 0.5);
-    });
+    }
   }
 
   function drawRange(context, view, range, ink) {

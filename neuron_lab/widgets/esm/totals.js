@@ -1,5 +1,5 @@
 // What happened in a range of time, by op or by line of source.
-const MEASURES = ["calls", "cold", "compile", "device", "cpu", "copies", "bytes", "total"];
+const MEASURES = ["calls", "cold", "compile", "load", "device", "cpu", "copies", "bytes", "total"];
 
 function totals(data, by, size, range) {
   const { events, kind } = data;
@@ -17,7 +17,7 @@ function totals(data, by, size, range) {
     const what = events.kind[i];
     if (what === kind.startup) continue;
     if (what === kind.compile || what === kind.load) {
-      sums.compile[key] += spent; // inside of a call, whose total has it
+      sums[what === kind.load ? "load" : "compile"][key] += spent; // inside of a call, whose total has it
       continue;
     }
     sums.total[key] += spent;
@@ -35,8 +35,8 @@ function totals(data, by, size, range) {
 // Rows of the op table: the report's exact ones for the whole span, else sums over the events in the range.
 function opRows(data, range) {
   if (!range)
-    return data.meta.ops.map(([label, calls, cold, compile, device, cpu, bytes, total]) => ({
-      label, name: data.meta.labels[label] ?? label, calls, cold, compile, device, cpu, bytes, total,
+    return data.meta.ops.map(([label, calls, cold, compile, load, device, cpu, bytes, total]) => ({
+      label, name: data.meta.labels[label] ?? label, calls, cold, compile, load, device, cpu, bytes, total,
     }));
   const sums = totals(data, "label", data.meta.labels.length, range);
   return data.meta.labels
@@ -48,8 +48,8 @@ function opRows(data, range) {
 function lineRows(data, range) {
   if (!range) {
     const exact = new Map();
-    for (const [line, [calls, cold, compile, device, cpu, copies, bytes, total]] of Object.entries(data.meta.lines))
-      exact.set(Number(line), { calls, cold, compile, device, cpu, copies, bytes, total });
+    for (const [line, [calls, cold, compile, load, device, cpu, copies, bytes, total]] of Object.entries(data.meta.lines))
+      exact.set(Number(line), { calls, cold, compile, load, device, cpu, copies, bytes, total });
     return exact;
   }
   const sums = totals(data, "line", data.meta.places.length, range);
