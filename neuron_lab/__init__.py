@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from neuron_lab._comparison import Comparison
     from neuron_lab._memory import Memory, memory
     from neuron_lab._pages import Page, explain, recompiles
+    from neuron_lab._panel import Panel, panel
     from neuron_lab._profile import profile
     from neuron_lab._result import Profile, last, load
     from neuron_lab._session import SessionReport, session
@@ -28,6 +29,7 @@ _HOMES = {
     "CompileTrial": "neuron_lab._compare",
     "Memory": "neuron_lab._memory",
     "Page": "neuron_lab._pages",
+    "Panel": "neuron_lab._panel",
     "Profile": "neuron_lab._result",
     "SessionReport": "neuron_lab._session",
     "Status": "neuron_lab._status",
@@ -36,6 +38,7 @@ _HOMES = {
     "last": "neuron_lab._result",
     "load": "neuron_lab._result",
     "memory": "neuron_lab._memory",
+    "panel": "neuron_lab._panel",
     "profile": "neuron_lab._profile",
     "recompiles": "neuron_lab._pages",
     "session": "neuron_lab._session",
@@ -51,6 +54,7 @@ __all__ = [
     "Memory",
     "NeuronLabError",
     "Page",
+    "Panel",
     "Profile",
     "SessionReport",
     "Status",
@@ -62,6 +66,7 @@ __all__ = [
     "load",
     "load_ipython_extension",
     "memory",
+    "panel",
     "profile",
     "recompiles",
     "session",
