@@ -31,7 +31,7 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # no types
         self._core = ipywidgets.Dropdown(
             options=[(f"neuron:{n}", n) for n in range(cores)] or [("neuron:0", 0)], description="core"
         )
-        self._mode = ipywidgets.ToggleButtons(options=_MODES, description="run", style={"button_width": "80px"})
+        self._mode = ipywidgets.ToggleButtons(options=_MODES, style={"button_width": "80px"})
         self._warm = ipywidgets.Checkbox(value=True, description="run once before, so that it is warm", indent=False)
         self._run = ipywidgets.Button(description="Run", button_style="primary", tooltip="run it and profile it")
         self._run.on_click(lambda _: self.run())

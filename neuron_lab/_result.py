@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from neuron_lab.widgets._explorer import Explorer
+    from neuron_lab.widgets._live import Live
 
 # The one strong reference to a result that the library keeps: what `last()` hands out.
 _last: Profile | None = None
@@ -145,7 +145,7 @@ class Profile:
         """
         _files.write(path, dumps(self.recording))
 
-    def explore(self) -> Explorer:
+    def explore(self) -> Live:
         """The profile as a Jupyter widget: timeline, tables, source, memory and findings that follow each other.
 
         It shows every event the recording kept. Live while the notebook has its kernel; show the profile itself for what stays in a

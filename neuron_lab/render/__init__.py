@@ -7,7 +7,7 @@ from neuron_lab.render._document import csv_tables, document
 from neuron_lab.render._figure import report_figure
 from neuron_lab.render._findings import explanation_html, explanation_text, recompiles_html, recompiles_text
 from neuron_lab.render._html import report_frame, report_html
-from neuron_lab.render._memory import memory_html, memory_text
+from neuron_lab.render._memory import memory_html, memory_summary, memory_text
 from neuron_lab.render._session import session_html, session_text
 from neuron_lab.render._speedscope import speedscope
 from neuron_lab.render._status import status_html, status_text
@@ -26,6 +26,7 @@ __all__ = [
     "explanation_html",
     "explanation_text",
     "memory_html",
+    "memory_summary",
     "memory_text",
     "recompiles_html",
     "recompiles_text",

@@ -8,6 +8,15 @@ from __future__ import annotations
 from neuron_lab.widgets._front_end import front_end_is_there
 from neuron_lab.widgets._page import explorer_document
 from neuron_lab.widgets._payload import Payload, payload
-from neuron_lab.widgets._show import explorer, show_unasked
+from neuron_lab.widgets._show import explorer, holdings_view, pair, show_unasked
 
-__all__ = ["Payload", "explorer", "explorer_document", "front_end_is_there", "payload", "show_unasked"]
+__all__ = [
+    "Payload",
+    "explorer",
+    "explorer_document",
+    "front_end_is_there",
+    "holdings_view",
+    "pair",
+    "payload",
+    "show_unasked",
+]

@@ -22,15 +22,17 @@ _PARTS = (
     "source",
     "findings",
     "mount",
+    "pair",
+    "holdings",
 )
 
 
 @cache
 def module() -> str:
-    """The explorer as an ES module that exports `mount(el, meta, columns)`."""
+    """The explorer as an ES module that exports the views, each `mount…(el, meta, columns, act)`."""
     style = (_FOLDER / "explorer.css").read_text("utf-8")
     parts = [(_FOLDER / f"{name}.js").read_text("utf-8") for name in _PARTS]
-    return "\n".join([*parts, f"const STYLE = {_literal(style)};", "export { mount };", ""])
+    return "\n".join([*parts, f"const STYLE = {_literal(style)};", "export { mount, mountHoldings, mountPair };", ""])
 
 
 @cache

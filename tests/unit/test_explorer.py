@@ -89,6 +89,7 @@ def test_state_of_the_widget_is_a_loader(fake: FakeDevice) -> None:
     explorer._answer(explorer, {"ask": "view"}, [])
     ((content, (columns,)),) = sent
     assert content["to"] == "view"
+    assert f"export {{ {content['mount']}," in content["code"]
     assert len(unpacked(Payload(content["meta"], columns))[0]["start"]) == 1
     explorer.close()
 

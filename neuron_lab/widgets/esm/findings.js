@@ -12,7 +12,7 @@ function createFindings(data, store) {
     if (!focus) return;
     const place = extent(data, (i) => matches(focus, data.events, i));
     const room = place ? Math.max(1000, (place.end - place.begin) * 0.1) : 0;
-    store.set({ focus, range: null, ...(place ? { view: clampView(place.begin - room, place.end + room, meta.wall) } : {}) });
+    store.set({ focus, range: null, ...(place ? { view: clampView(place.begin - room, place.end + room, meta.full) } : {}) });
   }
 
   return make("section", { class: "nx-findings", "aria-label": "findings" }, make("h4", {}, "Findings"), make("ul", {}, ...items));

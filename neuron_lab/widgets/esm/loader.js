@@ -1,4 +1,4 @@
-// Asks the kernel for the explorer and its data, and hides the static report above while the explorer lives.
+// Asks the kernel for the code and the data of a view, and hides the static report above while the view lives.
 export default {
   render({ model, el }) {
     const ask = Math.random().toString(36).slice(2);
@@ -11,44 +11,47 @@ export default {
       return output;
     }
 
-    async function answer(content, buffers) {
-      if (content.end) end();
-      if (content.to !== ask) return;
-      const url = URL.createObjectURL(new Blob([content.code], { type: "text/javascript" }));
+    async function show({ code, mount, meta }, buffers) {
+      const url = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
       try {
-        const { mount } = await import(url);
+        const module = await import(url);
         if (gone) return;
-        el.textContent = "";
-        const stop = await mount(el, content.meta, buffers[0]);
-        const report = twin();
+        clear();
+        const stop = await module[mount](el, meta, buffers, (act) => model.send({ act }));
+        const report = mount === "mount" ? twin() : null;
         if (report) report.style.display = "none";
         unmount = () => {
           if (report) report.style.display = "";
           stop();
         };
-        if (gone) unmount();
+        if (gone) clear();
       } catch (error) {
-        el.textContent = `The explorer could not start: ${error}. The report above says the same.`;
+        el.textContent = `The live view could not start: ${error}. The static report says the same.`;
         console.error(error);
       } finally {
         URL.revokeObjectURL(url);
       }
     }
 
-    // The kernel keeps the data of the newest explorers only.
-    function end() {
+    function clear() {
       unmount();
       unmount = () => {};
       el.textContent = "";
     }
 
-    el.textContent = "The explorer waits for the kernel.";
-    model.on("msg:custom", answer);
+    function hear(content, buffers) {
+      if (content.end) clear(); // the kernel keeps the data of the newest views only
+      else if (content.again) model.send({ ask });
+      else if (content.to === ask) show(content, buffers);
+    }
+
+    el.textContent = "The live view waits for the kernel.";
+    model.on("msg:custom", hear);
     model.send({ ask });
     return () => {
       gone = true;
-      model.off("msg:custom", answer);
-      unmount();
+      model.off("msg:custom", hear);
+      clear();
     };
   },
 };

@@ -1,8 +1,9 @@
 // Puts the views together. Returns what takes them away again.
-async function mount(el, meta, packed) {
+async function mount(el, given, [packed]) {
   const begun = performance.now();
+  const meta = { ...given, full: given.span ?? given.wall }; // beside another one, as long as the longer one
   const data = await unpack(meta, packed);
-  const store = createStore({ view: { begin: 0, end: meta.wall }, range: null, focus: null, cursor: null, theme: 0 });
+  const store = createStore({ view: { begin: 0, end: meta.full }, range: null, focus: null, cursor: null, theme: 0 });
   const status = make("span", { class: "nx-status", role: "status" });
   const say = (words) => (status.textContent = words);
   const timeline = createTimeline(data, store, say);
@@ -54,7 +55,7 @@ function bar({ meta, events }, store, status) {
   const clear = button("clear range", "all of the span again", () => store.set({ range: null }));
   const missing = [meta.dropped ? `${plural(meta.dropped, "older event")} not kept` : "", meta.droppedChanges ? `${plural(meta.droppedChanges, "older HBM change")} not kept` : ""].filter(Boolean).join(", ");
   const element = make("div", { class: "nx-row nx-tools", role: "toolbar", "aria-label": "timeline" },
-    button("show all", "key 0", () => store.set({ view: { begin: 0, end: meta.wall } })),
+    button("show all", "key 0", () => store.set({ view: { begin: 0, end: meta.full } })),
     button("select view", "key S: what is in view becomes the range that all views follow", () => store.set({ range: { ...store.state.view } })),
     zoom, clear, chip, status,
     make("span", { class: "nx-soft" }, missing || (events.count ? "drag moves · click, then wheel zooms · drag on the ruler selects" : "no op ran on the device")));
@@ -62,7 +63,7 @@ function bar({ meta, events }, store, status) {
   function show({ range, focus }) {
     zoom.hidden = clear.hidden = !range;
     chip.hidden = !focus;
-    if (focus) chip.textContent = `${focus.label !== undefined ? meta.labels[focus.label] ?? focus.label : meta.places[focus.line]} ×`;
+    if (focus) chip.textContent = `${focusName(focus, meta)} ×`;
     status.textContent = range ? `range ${duration(range.begin)} – ${duration(range.end)}, ${duration(range.end - range.begin)}` : "";
   }
 

@@ -32,4 +32,6 @@ function createStore(initial) {
   };
 }
 
+const focusName = (focus, meta) => focus.name ?? (focus.label !== undefined ? (meta.labels[focus.label] ?? focus.label) : meta.places[focus.line]);
+
 const matches = (focus, events, i) => !focus || (focus.label === undefined || focus.label === events.label[i]) && (focus.line === undefined || focus.line === events.line[i]);

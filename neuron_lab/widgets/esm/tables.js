@@ -29,7 +29,7 @@ function createTables(data, store) {
     ],
     pick: (i) => {
       const room = Math.max(events.took[i], 1000);
-      store.set({ view: clampView(events.begin[i] - room, events.end[i] + room, meta.wall), focus: { label: events.label[i] } });
+      store.set({ view: clampView(events.begin[i] - room, events.end[i] + room, meta.full), focus: { label: events.label[i] } });
     },
     chosen: () => false,
   });

@@ -125,8 +125,8 @@ function createTimeline(data, store, say) {
     tip.style.top = `${Math.min(y + 16, height + 8)}px`;
   }
 
-  handlePointer(canvas, store, { width: () => width, full: meta.wall, ruler: RULER, hover, pick, leave: () => (tip.hidden = true) });
-  handleKeys(canvas, store, meta.wall, say);
+  handlePointer(canvas, store, { width: () => width, full: meta.full, ruler: RULER, hover, pick, leave: () => (tip.hidden = true) });
+  handleKeys(canvas, store, meta.full, say);
 
   function pick(x, y) {
     const i = eventAt(x, y);
