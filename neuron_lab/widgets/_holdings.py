@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -35,17 +34,11 @@ class Held(Protocol):
 
 
 def holdings_meta(found: Held, freed: int | None) -> dict[str, Any]:
-    """The largest blocks with their names, and sums by kind."""
-    kinds: Counter[str] = Counter()
-    for item in found.holdings:
-        kinds[item.kind] += item.bytes
-    core_lines = render.memory_summary(found.cores, (), None)
-    freed_lines = render.memory_summary((), (), freed)[1:]
+    """The largest blocks with their names, and what is in use."""
     rest = found.holdings[_ROWS:]
     return {
-        "summary": [*core_lines, *freed_lines],
-        "kinds": kinds.most_common(),
-        "colors": _COLORS,
+        "summary": render.memory_summary(found.cores, found.holdings, freed),
+        "colors": {kind: color for kind, color in _COLORS.items() if any(item.kind == kind for item in found.holdings)},
         "more": [len(rest), sum(item.bytes for item in rest)],
         "holdings": [
             {

@@ -21,7 +21,7 @@ function createMemory(data, store) {
     context.globalAlpha = 0.8;
     context.fillText("HBM", 2, 10);
     context.fillText(binarySize(curve.peak), 2, 24, GUTTER - 8);
-    drawSteps(context, curve, state.view, width, y, meta.colors.device);
+    drawSteps(context, curve, state.view, width, y, meta);
     context.globalAlpha = 1;
     mark(context, x(curve.peakAt), full, meta.colors.compile);
     if (state.cursor !== null) mark(context, x(state.cursor), full, ink);
@@ -122,12 +122,13 @@ function madeOf(curve, at, places) {
 }
 
 // Light up to the highest use in each pixel, full up to the lowest.
-function drawSteps(context, curve, view, width, y, color) {
+function drawSteps(context, curve, view, width, y, { wall, colors }) {
   const perPixel = (view.end - view.begin) / width;
   const base = MEMORY - 2;
-  const [highs, lows] = [new Float64Array(Math.ceil(width)), new Float64Array(Math.ceil(width))];
+  const pixels = Math.max(0, Math.min(Math.ceil(width), Math.ceil((wall - view.begin) / perPixel)));
+  const [highs, lows] = [new Float64Array(pixels), new Float64Array(pixels)];
   let k = firstAbove(curve.at, view.begin);
-  for (let pixel = 0; pixel < width; pixel++) {
+  for (let pixel = 0; pixel < pixels; pixel++) {
     const after = firstAbove(curve.at, view.begin + (pixel + 1) * perPixel, k);
     let low = k ? curve.used[k - 1] : curve.start;
     let high = low;
@@ -140,7 +141,7 @@ function drawSteps(context, curve, view, width, y, color) {
     highs[pixel] = y(high);
     lows[pixel] = y(low);
   }
-  context.fillStyle = color;
+  context.fillStyle = colors.device;
   for (const [levels, alpha] of [[highs, 0.35], [lows, 0.55]]) {
     context.globalAlpha = alpha;
     for (let from = 0, pixel = 1; pixel <= levels.length; pixel++) {

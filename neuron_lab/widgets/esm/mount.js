@@ -5,7 +5,8 @@ async function mount(el, given, [packed]) {
   const data = await unpack(meta, packed);
   const store = createStore({ view: { begin: 0, end: meta.full }, range: null, focus: null, cursor: null, theme: 0 });
   const status = make("span", { class: "nx-status", role: "status" });
-  const say = (words) => (status.textContent = words);
+  const spoken = make("span", { class: "nx-spoken", role: "status" });
+  const say = (words) => (spoken.textContent = words);
   const timeline = createTimeline(data, store, say);
   const memory = createMemory(data, store);
   const tables = createTables(data, store);
@@ -19,7 +20,7 @@ async function mount(el, given, [packed]) {
   foot.innerHTML = meta.foot;
   const side = [findings, source.empty ? null : source.element].filter(Boolean);
   const root = make("div", { class: "nx", role: "region", "aria-label": `Explorer of ${meta.label}` },
-    make("style", {}, STYLE), head, bar(data, store, status), timeline.element, memory?.element ?? null,
+    make("style", {}, STYLE), head, bar(data, store, status), spoken, timeline.element, memory?.element ?? null,
     make("div", { class: side.length ? "nx-columns" : "" }, tables.element, ...(side.length ? [make("div", {}, ...side)] : [])), foot);
   // The notebook has keys of its own for what is typed here.
   root.addEventListener("keydown", (event) => event.stopPropagation());
