@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from neuron_lab._memory import Memory, memory
     from neuron_lab._neff import OpenedNeff, open_neff
     from neuron_lab._pages import Page, explain, recompiles
+    from neuron_lab._panel import Panel, panel
     from neuron_lab._profile import profile
     from neuron_lab._result import Profile, last, load
     from neuron_lab._session import SessionReport, session
@@ -34,6 +35,7 @@ _HOMES = {
     "NeffCache": "neuron_lab._cache",
     "OpenedNeff": "neuron_lab._neff",
     "Page": "neuron_lab._pages",
+    "Panel": "neuron_lab._panel",
     "Profile": "neuron_lab._result",
     "SessionReport": "neuron_lab._session",
     "Status": "neuron_lab._status",
@@ -44,6 +46,7 @@ _HOMES = {
     "load": "neuron_lab._result",
     "memory": "neuron_lab._memory",
     "open_neff": "neuron_lab._neff",
+    "panel": "neuron_lab._panel",
     "profile": "neuron_lab._profile",
     "recompiles": "neuron_lab._pages",
     "session": "neuron_lab._session",
@@ -62,6 +65,7 @@ __all__ = [
     "NeuronLabError",
     "OpenedNeff",
     "Page",
+    "Panel",
     "Profile",
     "SessionReport",
     "Status",
@@ -75,6 +79,7 @@ __all__ = [
     "load_ipython_extension",
     "memory",
     "open_neff",
+    "panel",
     "profile",
     "recompiles",
     "session",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from neuron_lab import render
+from neuron_lab import render, widgets
 from neuron_lab.recording import Compile
 from neuron_lab.report import Difference, NeffRow
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from neuron_lab.widgets._live import Live
 
 
 class Comparison:
@@ -47,6 +49,10 @@ class Comparison:
     def gone_neffs(self) -> tuple[NeffRow, ...]:
         """Used in the earlier profile and not in the later one."""
         return self._difference.gone_neffs
+
+    def explore(self) -> Live:
+        """Both profiles as explorers side by side that move together, as a Jupyter widget."""
+        return widgets.pair(self._difference)
 
     def to_text(self) -> str:
         """The comparison as text, 100 columns at most."""

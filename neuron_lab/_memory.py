@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from neuron_lab import _notebook, device, render
+from neuron_lab import _notebook, device, render, widgets
 from neuron_lab.device import CoreMemory
 from neuron_lab.recording import Holding, holdings
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from neuron_lab.widgets._live import Live
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,10 @@ class Memory:
             for item in self.holdings
         ]
         return pd.DataFrame(rows, columns=columns)
+
+    def explore(self) -> Live:
+        """The same as bars in a Jupyter widget, as it is when somebody looks, with a button that does what `free=True` does."""
+        return widgets.holdings_view(lambda free: memory(free=free))
 
     def to_text(self) -> str:
         """The table as text, 100 columns at most."""

@@ -6,7 +6,7 @@ import os
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, overload
 
-from neuron_lab import _files, _session, render
+from neuron_lab import _files, _session, render, widgets
 from neuron_lab._comparison import Comparison
 from neuron_lab.errors import FileProblem, UsageProblem
 from neuron_lab.recording import LARGEST_BYTES, Recording, dumps, loads
@@ -15,6 +15,8 @@ from neuron_lab.report import Difference, Findings, Report, Summary, View
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+    from neuron_lab.widgets._live import Live
 
 # The one strong reference to a result that the library keeps: what `last()` hands out.
 _last: Profile | None = None
@@ -157,6 +159,14 @@ class Profile:
         """
         _files.write(path, dumps(self.recording))
 
+    def explore(self) -> Live:
+        """The profile as a Jupyter widget: timeline, tables, source, memory and findings that follow each other.
+
+        It shows every event the recording kept. Live while the notebook has its kernel; show the profile itself for what stays in a
+        saved notebook.
+        """
+        return widgets.explorer(self.report, self._view)
+
     def to_text(self) -> str:
         """The report as text, 100 columns at most."""
         return render.report_text(self.report, self._view)
@@ -170,11 +180,12 @@ class Profile:
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str | None:
         """The report as one self-contained HTML fragment; with a `path`, write it as a page of its own.
 
-        The page has no script, fetches nothing and is light or dark as the reader's system. Raises FileProblem.
+        The page is the explorer, and the report where no script runs. It fetches nothing, opens from disk and is light or dark as the
+        reader's system. Raises FileProblem.
         """
         if path is None:
             return render.report_html(self.report, self._view)
-        _files.write(path, render.report_document(self.report, self._view))
+        _files.write(path, widgets.explorer_document(self.report, self._view))
         return None
 
     def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:

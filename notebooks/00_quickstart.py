@@ -319,6 +319,25 @@ if not missing:
 assert warm.summary.cold_calls == 0
 
 # %% [markdown]
+# ## Your turn: a control panel
+#
+# `neuron_lab.panel` makes a control of each argument. Choose a batch size, press *Run*, and look at the profile of that run:
+# a batch size that is new compiles unless it runs once before, and *compiled* is `torch.compile(backend="neuron")`.
+
+
+# %%
+import neuron_lab
+
+small = torch.nn.Linear(10, 1).to("neuron")
+
+
+def predict(batch):
+    return small(torch.randn(batch, 10, device="neuron"))
+
+
+neuron_lab.panel(predict, batch=(1, 64))
+
+# %% [markdown]
 # ## Where to go next
 #
 # - `01_what_happens_when_an_op_runs` follows one op down the whole road and opens the NEFF it leaves on disk.

@@ -109,6 +109,22 @@ assert {"NRN031", "NRN041"} <= {finding.code for finding in faulty.findings}
 # %neuron explain NRN041
 
 # %% [markdown]
+# ### The explorer
+#
+# In JupyterLab a live view takes the place of each report as soon as the kernel is free. `.explore()` shows it for any
+# profile, also a loaded one:
+#
+# 1. Click NRN031 in it: the line with `unique` is marked in your source, everything else fades on the timeline.
+# 2. Click into the timeline and turn the wheel, until single calls have their names. Drag moves, `0` shows all again.
+# 3. Drag along the ruler on top: the op table and the source now tell about this range only. *clear range* ends it.
+# 4. Move over HBM: the line below says what it was made of at that moment.
+#
+# Saved without its kernel, the notebook shows the report.
+
+# %%
+faulty.explore()
+
+# %% [markdown]
 # ## Cold first, then warm
 #
 # The first run compiled. Run it again before you judge it.
@@ -177,7 +193,7 @@ change
 
 # %% [markdown]
 # A profile outlives its notebook: `.save` writes it as JSON, with the versions it is true for, and `neuron_lab.load` reads
-# it on any machine. `.to_chrome_trace` draws it as a timeline in Perfetto, `.to_html` makes a page of it.
+# it on any machine. `.to_chrome_trace` draws it as a timeline in Perfetto, `.to_html` makes a page of it, with the explorer.
 
 # %%
 import tempfile

@@ -47,6 +47,7 @@ class Options:
     budget: Budget | None
     save: str | None
     compare: str | None
+    widget: bool
     baseline: Profile | None = None
 
     @staticmethod
@@ -58,7 +59,7 @@ class Options:
             view = View(**view_options(args))
         except UsageProblem as problem:
             raise UsageError(str(problem)) from None
-        return Options(view, variable, args.quiet, budget, args.save, args.compare)
+        return Options(view, variable, args.quiet, budget, args.save, args.compare, args.widget)
 
     def opened(self, context: Context) -> Options:
         """Look at the files before the program runs for nothing. Raises FileProblem."""
@@ -91,6 +92,12 @@ def arguments(parser: Parser) -> None:
     parser.add_argument(
         "--compare", metavar="VAR|FILE", help="show what changed since an earlier profile: a variable or a saved file"
     )
+    parser.add_argument(
+        "--no-widget",
+        dest="widget",
+        action="store_false",
+        help="the report only, without the explorer that takes its place",
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="show nothing; %%neuron last has the result")
     parser.add_argument(
         "--fail-over",
@@ -113,12 +120,14 @@ def cell_label(shell: InteractiveShell) -> str:
 
 def conclude(shell: InteractiveShell, result: Profile, options: Options) -> NeuronLabError | None:
     """Keep the result, show and save it, and say why the cell fails: it cannot be saved, or it went over its budget."""
-    from neuron_lab import _result
+    from neuron_lab import _result, widgets
 
     if options.variable is not None:
         shell.user_ns[options.variable] = result
     if not options.quiet:
         result.show()
+        if options.widget and (result.recording.ops or result.recording.copies) and widgets.front_end_is_there(shell):
+            widgets.show_unasked(result.explore())
         if options.baseline is not None:
             _result.display(result.compare(options.baseline))
     if options.save is not None:

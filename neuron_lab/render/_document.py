@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from html import escape
 
-from neuron_lab.render._html import report_html
-from neuron_lab.report import Report, View
+from neuron_lab.report import Report
 
 # Nothing may be fetched and nothing may run, whatever is in the names of a program.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_SCRIPTED = "; script-src 'sha256-{}'"
 
 
-def report_document(report: Report, view: View) -> str:
-    """A page of its own: light or dark as the reader's system, no script, nothing fetched."""
-    return document(report.recording.label or "profile", report_html(report, view))
-
-
-def document(title: str, body: str) -> str:
-    """The page around a fragment."""
+def document(title: str, body: str, script: str = "") -> str:
+    """The page around a fragment: light or dark as the reader's system, nothing fetched. Of all script only `script`, a module, may run."""
+    policy, module = _POLICY, ""
+    if script:
+        digest = hashlib.sha256(script.encode()).digest()
+        policy += _SCRIPTED.format(base64.b64encode(digest).decode("ascii"))
+        module = f'<script type="module">{script}</script>'
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
         f"<title>{escape(title)} – neuron_lab</title>"
         "<style>:root{color-scheme:light dark}body{margin:16px}</style></head>"
-        f"<body>{body}</body></html>\n"
+        f"<body>{body}{module}</body></html>\n"
     )
 
 

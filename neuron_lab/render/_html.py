@@ -25,8 +25,16 @@ def report_html(report: Report, view: View) -> str:
         title = "NEFF" if view.by == "neff" else view.by
         body.append(table(title, *rows_of(report, view), report.recording.wall_ns, view.sort))
     body += [_lines(report, view), memory_section(report), findings_html(report), _reasons(report)]
-    footer = f'<div class="nrn-foot">{_pieces(_words.footer(report))}</div>'
-    return f'<div class="nrn">{STYLE}{"".join(body)}{footer}</div>'
+    return f'<div class="nrn" data-nrn-report="">{STYLE}{"".join(body)}{_foot(report)}</div>'
+
+
+def report_frame(report: Report) -> tuple[str, str]:
+    """What stands above and below the tables, for a page that draws those itself: headline and split, and the footer."""
+    return f'<div class="nrn">{STYLE}{_head(report)}{_split(report)}</div>', f'<div class="nrn">{_foot(report)}</div>'
+
+
+def _foot(report: Report) -> str:
+    return f'<div class="nrn-foot">{_pieces(_words.footer(report))}</div>'
 
 
 def _pieces(parts: list[str]) -> str:

@@ -20,7 +20,7 @@ _NO_NAME = "(no name: a temporary, or kept by PyTorch)"
 
 def memory_text(cores: Sequence[CoreMemory], holdings: Sequence[Holding], freed: int | None) -> str:
     """Cores, kinds, then the largest blocks with their names."""
-    lines = [*_summary(cores, holdings, freed), ""]
+    lines = [*memory_summary(cores, holdings, freed), ""]
     shown = holdings[:_ROWS]
     cells = [(shorten(_name(item), _NAME), *_cells(item)) for item in shown]
     widths = [max((len(row[index]) for row in cells), default=0) for index in range(4)]
@@ -36,7 +36,7 @@ def memory_text(cores: Sequence[CoreMemory], holdings: Sequence[Holding], freed:
 
 def memory_html(cores: Sequence[CoreMemory], holdings: Sequence[Holding], freed: int | None) -> str:
     """The same as a table; the other names of a block stand in its tooltip."""
-    head = "".join(f"<div>{escape(line)}</div>" for line in _summary(cores, holdings, freed))
+    head = "".join(f"<div>{escape(line)}</div>" for line in memory_summary(cores, holdings, freed))
     rows = []
     for item in holdings[: 2 * _ROWS]:
         size, kind, shape = _cells(item)
@@ -62,7 +62,8 @@ def _cut(line: str) -> str:
     return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
 
 
-def _summary(cores: Sequence[CoreMemory], holdings: Sequence[Holding], freed: int | None) -> list[str]:
+def memory_summary(cores: Sequence[CoreMemory], holdings: Sequence[Holding], freed: int | None) -> list[str]:
+    """Use, limit and peak of each core that was used, the kinds of what is held, and what was freed."""
     lines = [
         f"neuron:{index}  {binary_size(core.used)} of {binary_size(core.limit)} HBM in use, peak {binary_size(core.peak)}"
         for index, core in enumerate(cores)

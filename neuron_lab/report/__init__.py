@@ -7,7 +7,7 @@ from neuron_lab.report._codes import EXPLANATIONS, Explanation, explanation
 from neuron_lab.report._difference import Difference, OpChange, PartChange
 from neuron_lab.report._findings import Findings
 from neuron_lab.report._guards import GuardFailure, guard_failure
-from neuron_lab.report._lines import GutterLine, LineRow, gutter
+from neuron_lab.report._lines import GutterLine, LineRow, compile_lines, gutter
 from neuron_lab.report._memory import Curve, Portion, named
 from neuron_lab.report._modules import ModuleRow, phase_times
 from neuron_lab.report._neffs import NEFF_SORTS, CacheChange, NeffEntry, dispensable, in_order, neffs_frame
@@ -66,6 +66,7 @@ __all__ = [
     "View",
     "binary_size",
     "changed",
+    "compile_lines",
     "dispensable",
     "explanation",
     "fix_for",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.notebook.execution import execute, only, read, sources
 ROOT = Path(__file__).parents[2]
 REPORT_BYTES = 80_000
 NOTEBOOK_BYTES = 1_000_000
+WIDGET_STATE_BYTES = 100_000  # nbclient saves it
 PROFILED = "%%neuron profile"
 
 
@@ -91,6 +93,7 @@ def test_every_profiled_cell_has_its_report_as_text_and_html(executed: Any) -> N
 def test_saved_notebook_is_small_and_knows_nothing_of_this_machine(executed: Any) -> None:
     saved = nbformat.writes(executed)  # type: ignore[no-untyped-call]
     assert len(saved.encode()) < NOTEBOOK_BYTES
+    assert len(json.dumps(executed.metadata.get("widgets", {}))) < WIDGET_STATE_BYTES
     assert str(ROOT) not in saved
     assert str(Path.home() / ".cache") not in saved
 

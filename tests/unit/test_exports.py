@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import io
 import json
+import re
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -16,8 +19,9 @@ import pytest
 from neuron_lab import FileProblem, Profile
 from neuron_lab.device import CoreMemory
 from neuron_lab.recording import Recorder, Recording, Surroundings
-from neuron_lab.render import chrome_trace, csv_tables, report_document, speedscope
+from neuron_lab.render import chrome_trace, csv_tables, speedscope
 from neuron_lab.report import Report, View
+from neuron_lab.widgets import explorer_document
 from tests.fakes.device import MS, FakeDevice
 from tests.unit.test_render import ENVIRONMENT, Checked, crowded, recorded
 from tests.unit.test_report import compiled, crafted, fallback
@@ -195,8 +199,12 @@ def test_csv_is_one_file_a_table(tmp_path: Path) -> None:
 def test_page_stands_alone() -> None:
     for report in (busy(), crowded(), recorded(label="</title><script>x</script>")):
         page = Checked()
-        html = report_document(report, View())
+        html = explorer_document(report, View())
         assert html.startswith("<!DOCTYPE html>\n<html")
+        code = re.findall(r'<script type="module">(.*?)</script>', html, re.DOTALL)
+        (allowed,) = re.findall(r"script-src 'sha256-([^']+)'", html)
+        assert [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in code] == [allowed]
+        html = re.sub(r"<script type=.*?</script>", "", html, flags=re.DOTALL)
         page.feed(html)
         page.close()
         assert page.open == []
@@ -216,7 +224,7 @@ def test_files_are_written_by_the_profile(tmp_path: Path) -> None:
     p.to_html(tmp_path / "page.html")
     assert (tmp_path / "trace.json").read_bytes() == chrome_trace(p.report)
     assert (tmp_path / "flame.json").read_bytes() == speedscope(p.report)
-    assert (tmp_path / "page.html").read_text() == report_document(p.report, View())
+    assert (tmp_path / "page.html").read_text() == explorer_document(p.report, View())
     assert "<!DOCTYPE" not in p.to_html()
     for write in (p.to_chrome_trace, p.to_speedscope, p.to_html):
         with pytest.raises(FileProblem, match="it is a directory"):

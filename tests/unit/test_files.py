@@ -43,6 +43,7 @@ from neuron_lab.recording import (
 )
 from neuron_lab.render import chrome_trace, session_text, speedscope
 from neuron_lab.report import GROUPS, Report, View, session_row
+from neuron_lab.widgets import payload
 from tests.fakes.device import FakeDevice
 from tests.unit.test_render import crowded, recorded
 
@@ -366,6 +367,7 @@ def test_changed_file_is_refused_or_gives_a_report(data: st.DataObject) -> None:
     shown = (p.to_text(), p.compare(Profile(Report(ORIGINAL))).to_text())
     assert not {"Cc", "Cs"} & {unicodedata.category(letter) for letter in "".join(shown) if letter not in "\t\n"}
     assert p.to_html()
+    assert payload(p.report, View()).columns
     assert math.isfinite(p.summary.wall_s)
 
 

@@ -1,0 +1,117 @@
+"""A control panel: choose, run, and look at the profile of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import ipywidgets
+
+from neuron_lab import device
+from neuron_lab._profile import profile
+from neuron_lab._result import Profile
+
+_MODES = ("eager", "compiled")
+_LABEL = 60
+
+
+class Panel(ipywidgets.VBox):  # type: ignore[misc]  # no types
+    """Controls above the explorer of the latest run, which `.result` is; None before the first."""
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], arguments: dict[str, Any]) -> None:
+        self.result: Profile | None = None
+        self._explorer: Any = None
+        self._function = function
+        self._args = args
+        self._compiled: Callable[..., Any] | None = None
+        self._controls = {name: _control(name, value) for name, value in arguments.items()}
+        self._fixed = {name: arguments[name] for name, control in self._controls.items() if control is None}
+        cores = len(device.core_memory())
+        self._core = ipywidgets.Dropdown(
+            options=[(f"neuron:{n}", n) for n in range(cores)] or [("neuron:0", 0)], description="core"
+        )
+        self._mode = ipywidgets.ToggleButtons(options=_MODES, style={"button_width": "80px"})
+        self._warm = ipywidgets.Checkbox(value=True, description="run once before, so that it is warm", indent=False)
+        self._run = ipywidgets.Button(description="Run", button_style="primary", tooltip="run it and profile it")
+        self._run.on_click(lambda _: self.run())
+        self._output = ipywidgets.Output()
+        own = [control for control in self._controls.values() if control is not None]
+        self._top = ipywidgets.VBox(
+            [ipywidgets.HBox([self._core, self._mode]), *own, ipywidgets.HBox([self._run, self._warm])]
+        )
+        super().__init__([self._top, self._output])
+
+    def run(self) -> None:
+        """What the button does: run with the values of the controls, profile it, show the explorer. What it prints stands above that."""
+        self._run.disabled, self._run.description = True, "runs …"
+        try:
+            self._output.clear_output()
+            with self._output:  # shows an error as well
+                self._profile()
+        finally:
+            self._run.disabled, self._run.description = False, "Run"
+
+    def _profile(self) -> None:
+        chosen = {name: control.value for name, control in self._controls.items() if control is not None}
+        function = self._chosen_function()
+
+        def call() -> None:
+            function(*self._args, **self._fixed, **chosen)
+
+        with self._on_core():
+            if self._warm.value:
+                call()
+            try:
+                with profile(label=self._label(chosen)) as result:
+                    call()
+            finally:
+                self.result = result
+                self._show(result)
+
+    def _chosen_function(self) -> Callable[..., Any]:
+        if self._mode.value == "eager":
+            return self._function
+        if self._compiled is None:
+            import torch
+
+            self._compiled = torch.compile(self._function, backend="neuron")
+        return self._compiled
+
+    def _on_core(self) -> Any:
+        """Core 0 is where a tensor on "neuron" goes anyway."""
+        if not self._core.value:
+            return nullcontext()
+        import torch
+
+        return torch.get_device_module("neuron").device(self._core.value)
+
+    def _label(self, chosen: dict[str, Any]) -> str:
+        name = getattr(self._function, "__name__", type(self._function).__name__)
+        values = ", ".join(f"{key}={value!r}" for key, value in chosen.items())
+        return f"{name}({values})"[:_LABEL] + (" compiled" if self._mode.value == "compiled" else "")
+
+    def _show(self, result: Profile) -> None:
+        if self._explorer is not None:
+            self._explorer.release()
+        self._explorer = result.explore()
+        self.children = (self._top, self._output, self._explorer)
+
+    def __repr__(self) -> str:
+        return f"<neuron panel: live in a notebook with a kernel; result {self.result!r}>"
+
+
+def panel(function: Callable[..., Any], /, *args: Any, **arguments: Any) -> Panel:
+    """Explore `function` by controls: core, eager or compiled, cold or warm, and one control for each of `arguments`.
+
+    A value makes a control as in `ipywidgets.interact`: (1, 256) and (1, 256, 8) a slider, a list or dict a choice, a bool a box, a
+    str a text; a widget is taken as it is. Any other value, and `args`, are passed as they are. Nothing runs before the button.
+    """
+    return Panel(function, args, arguments)
+
+
+def _control(name: str, value: Any) -> Any:
+    control = ipywidgets.interactive.widget_from_abbrev(value)
+    if control is not None and not control.description:
+        control.description = name
+    return control

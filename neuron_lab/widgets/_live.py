@@ -1,0 +1,61 @@
+"""The one Jupyter widget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import anywidget
+
+from neuron_lab.widgets import _code
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a view is made of when somebody looks: `meta` is JSON, `columns` go as bytes."""
+
+    meta: dict[str, Any]
+    columns: tuple[bytes, ...] = ()
+
+
+class Live(anywidget.AnyWidget):
+    """A live view in a notebook.
+
+    Its state is a loader of two kilobytes and nothing else: code and content are sent when a front end draws it and asks, so that a
+    saved notebook stays small, a run that nobody watches pays nothing, and nothing is sent while a cell is measured.
+
+    `mount` names the function of the browser's side that draws it, `make` its content, `act` does what its buttons ask for.
+    """
+
+    _esm = _code.loader()
+
+    def __init__(
+        self, label: str, mount: str, make: Callable[[], Content], act: Callable[[str], None] | None = None
+    ) -> None:
+        super().__init__()
+        self._label = label
+        self._mount = mount
+        self._make: Callable[[], Content] | None = make
+        self._act = act
+        self.on_msg(self._answer)
+
+    def release(self) -> None:
+        """Let go of what it shows, and give the place back to the static report."""
+        self._make = self._act = None
+        self.send({"end": True})
+
+    def _answer(self, _: Any, content: dict[str, Any], __: Any) -> None:
+        if self._make is None:
+            self.send({"end": True})
+        elif "ask" in content:
+            found = self._make()
+            # To the view that asked: the widget may be drawn in several places.
+            reply = {"to": content["ask"], "code": _code.module(), "mount": self._mount, "meta": found.meta}
+            self.send(reply, list(found.columns))
+        elif "act" in content and self._act is not None:
+            self._act(content["act"])
+            self.send({"again": True})
+
+    def __repr__(self) -> str:
+        return f"<{self._label}: live in a notebook with a kernel>"

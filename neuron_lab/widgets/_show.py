@@ -1,0 +1,68 @@
+"""Making live views and showing them. The widget libraries are imported when the first one is made."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from neuron_lab import render
+from neuron_lab.report import Difference, Report, View
+from neuron_lab.widgets._holdings import Held, holdings_meta
+from neuron_lab.widgets._payload import payload
+
+if TYPE_CHECKING:
+    from neuron_lab.widgets._live import Live
+
+# Recordings that stay reachable only because a cell was profiled once.
+_KEPT = 8
+_shown: deque[Live] = deque()
+
+
+def explorer(report: Report, view: View) -> Live:
+    """The explorer of one report."""
+    from neuron_lab.widgets._live import Content, Live
+
+    def make() -> Content:
+        found = payload(report, view)
+        return Content(found.meta, (found.columns,))
+
+    return Live(f"explorer of {report.recording.label or 'a profile'}", "mount", make)
+
+
+def pair(difference: Difference) -> Live:
+    """The explorers of two reports side by side, below what changed; they move together."""
+    from neuron_lab.widgets._live import Content, Live
+
+    def make() -> Content:
+        sides = [payload(report, View()) for report in (difference.before, difference.after)]
+        meta = {"head": render.difference_html(difference), "sides": [side.meta for side in sides]}
+        return Content(meta, tuple(side.columns for side in sides))
+
+    return Live(f"explorer of {' → '.join(difference.names)}", "mountPair", make)
+
+
+def holdings_view(look: Callable[[bool], Held]) -> Live:
+    """Who holds HBM, as bars, with a button that frees; `look(free)` tells who does, after having freed when that is asked."""
+    from neuron_lab.widgets._live import Content, Live
+
+    freed: int | None = None
+
+    def make() -> Content:
+        return Content(holdings_meta(look(False), freed))
+
+    def act(_: str) -> None:
+        nonlocal freed
+        freed = look(True).freed
+
+    return Live("memory by name", "mountHoldings", make, act)
+
+
+def show_unasked(found: Live) -> None:
+    """Display it below the report that it takes the place of. The oldest of more than a few is released."""
+    from IPython.display import display
+
+    _shown.append(found)
+    if len(_shown) > _KEPT:
+        _shown.popleft().release()
+    display(found)  # type: ignore[no-untyped-call]

@@ -1,0 +1,77 @@
+// Lanes of the timeline. A lane has rows; in a row nothing overlaps, so that begins and ends both ascend and a search is binary.
+function layLanes(data) {
+  const { events, kind, meta } = data;
+  const group = (name, order, device = false) => ({ name, order, device, indices: new Uint32Array(1024), n: 0 });
+  const threads = Array.from({ length: meta.threads }, (_, t) => group(meta.threads > 1 ? `Python ${t + 1}` : "Python", 0));
+  const cores = meta.cores.map((core) => group(`neuron:${core}`, 2, true));
+  const [compile, fallback, copies] = [group("compile", 1), group("CPU fallback", 3), group("copies", 4)];
+  for (let i = 0; i < events.count; i++) {
+    const what = events.kind[i];
+    if (what <= kind.empty) put(threads[events.thread[i]], i);
+    if (what > kind.copy) put(compile, i);
+    else if (what === kind.copy) put(copies, i);
+    else if (what === kind.fallback) put(fallback, i);
+    else if (events.device[i] > 0 && what === kind.compiled) put(cores[events.core[i]], i);
+  }
+  return [...threads, compile, ...cores, fallback, copies]
+    .filter((lane) => lane.n)
+    .sort((a, b) => a.order - b.order || a.name.localeCompare(b.name, "en", { numeric: true }))
+    .map((lane) => ({ name: lane.name, rows: layRows(data, lane) }));
+}
+
+function put(lane, i) {
+  if (lane.n === lane.indices.length) {
+    const grown = new Uint32Array(2 * lane.n);
+    grown.set(lane.indices);
+    lane.indices = grown;
+  }
+  lane.indices[lane.n++] = i;
+}
+
+// Nested and overlapping events stand below each other: each goes to the first row that is free by then.
+function layRows({ events }, { indices, n, device }) {
+  const order = indices.slice(0, n);
+  const begin = device ? (i) => Math.max(events.begin[i], events.end[i] - events.device[i]) : (i) => events.begin[i];
+  if (device && !order.every((i, k) => k === 0 || begin(order[k - 1]) <= begin(i))) order.sort((a, b) => begin(a) - begin(b) || a - b);
+  const free = [];
+  const row = new Uint16Array(order.length);
+  const sizes = [];
+  for (let k = 0; k < order.length; k++) {
+    const at = begin(order[k]);
+    let r = 0;
+    while (r < free.length && free[r] > at) r++;
+    free[r] = events.end[order[k]];
+    sizes[r] = (sizes[r] ?? 0) + 1;
+    row[k] = r;
+  }
+  const rows = sizes.map((n) => ({ index: new Uint32Array(n), begin: new Float64Array(n), end: new Float64Array(n), n: 0 }));
+  for (let k = 0; k < order.length; k++) {
+    const target = rows[row[k]];
+    target.index[target.n] = order[k];
+    target.begin[target.n] = begin(order[k]);
+    target.end[target.n++] = events.end[order[k]];
+  }
+  return rows;
+}
+
+// The events of a row that match, as a row.
+function filterRow(row, test) {
+  const kept = [];
+  for (let k = 0; k < row.index.length; k++) if (test(row.index[k])) kept.push(k);
+  const pick = (Type, from) => Type.from(kept, (k) => from[k]);
+  return { index: pick(Uint32Array, row.index), begin: pick(Float64Array, row.begin), end: pick(Float64Array, row.end) };
+}
+
+// One rectangle for each event, or for each pixel that has some: what ends inside a painted pixel is passed over by search, so a
+// row costs at most its width, however many events are in view.
+function eachBar(row, view, width, draw) {
+  const scale = width / (view.end - view.begin);
+  let k = firstAbove(row.end, view.begin);
+  while (k < row.begin.length && row.begin[k] < view.end) {
+    const left = Math.max(0, (row.begin[k] - view.begin) * scale);
+    const right = Math.min(width, (row.end[k] - view.begin) * scale);
+    draw(row.index[k], left, Math.max(1, right - left));
+    if (right - left >= 1) k++;
+    else k = Math.max(k + 1, firstAbove(row.end, view.begin + (Math.floor(left) + 1) / scale, k + 1));
+  }
+}

@@ -1,0 +1,114 @@
+"""A page of JupyterLab, driven through its application object rather than its menus."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import nbformat
+from playwright.sync_api import Locator, Page
+
+from tests.browser._server import Server
+
+# JupyterLab asks every new kernel for its debugger's state, and says this when the notebook is closed before the answer.
+_CLOSED_EARLY = "Could not restore the debugger state: Canceled future"
+_OPEN = """async ([path, factory]) => {
+  const app = window.jupyterapp;
+  await app.restored;
+  const panel = await app.commands.execute('docmanager:open', {path, factory});
+  await panel.context.ready;
+  await panel.sessionContext.ready;
+  app.shell.collapseLeft();
+  window.__notebook = panel;
+}"""
+_RUN_ALL = "async () => window.jupyterapp.commands.execute('notebook:run-all-cells')"
+_RUN_ONE = """async (index) => {
+  window.__notebook.content.activeCellIndex = index;
+  return window.jupyterapp.commands.execute('notebook:run-cell');
+}"""
+_OUTPUTS = "() => window.__notebook.content.widgets.map(w => w.model.sharedModel.toJSON().outputs ?? [])"
+_CLOSE = "async () => { await window.__notebook.sessionContext.shutdown(); window.__notebook.dispose(); }"
+_THEME = "async (theme) => window.jupyterapp.commands.execute('apputils:change-theme', {theme})"
+
+
+@dataclass
+class Trouble:
+    """What must not happen in any page: errors, and requests that leave this machine."""
+
+    seen: list[str] = field(default_factory=list)
+
+    def watch(self, page: Page) -> None:
+        page.on("pageerror", lambda error: self.seen.append(f"page error: {error}"))
+        page.on("console", lambda message: self._console(message.type, message.text))
+        page.on("request", lambda request: self._request(request.url))
+
+    def _console(self, kind: str, text: str) -> None:
+        if kind == "error" and not text.startswith(_CLOSED_EARLY):
+            self.seen.append(f"console error: {text}")
+
+    def _request(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname != "127.0.0.1":
+            self.seen.append(f"request to {url}")
+
+
+@dataclass
+class Lab:
+    """One page; notebooks are opened in it one after the other, each with a kernel of its own."""
+
+    server: Server
+    page: Page
+
+    def start(self) -> None:
+        self.page.goto(f"{self.server.url}/lab?token={self.server.token}&reset")
+        self.page.wait_for_function("() => window.jupyterapp !== undefined")
+
+    def open(self, *cells: str) -> None:
+        """A new notebook of these cells."""
+        notebook: Any = nbformat.v4.new_notebook()  # type: ignore[no-untyped-call]
+        notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]  # type: ignore[no-untyped-call]
+        notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        path = Path(f"{secrets.token_hex(4)}.ipynb")
+        nbformat.write(notebook, self.server.folder / path)  # type: ignore[no-untyped-call]
+        self.reopen(self.server.folder / path)
+
+    def reopen(self, path: Path) -> None:
+        """A notebook that is there, with a new kernel."""
+        self.page.evaluate(_OPEN, [path.name, "Notebook"])
+
+    def run(self) -> None:
+        """Run all cells; fails when one does."""
+        assert self.page.evaluate(_RUN_ALL), f"a cell failed: {self.outputs()}"
+
+    def run_cell(self, index: int) -> None:
+        """Run one cell; fails when it does."""
+        assert self.page.evaluate(_RUN_ONE, index), f"the cell failed: {self.outputs()[index]}"
+
+    def outputs(self) -> list[list[dict[str, Any]]]:
+        """Of each cell, as they would be saved."""
+        found: list[list[dict[str, Any]]] = self.page.evaluate(_OUTPUTS)
+        return found
+
+    def save(self) -> Path:
+        """The notebook's file, saved."""
+        path = self.page.evaluate(
+            "async () => { await window.__notebook.context.save(); return window.__notebook.context.path }"
+        )
+        return self.server.folder / path
+
+    def close(self) -> None:
+        self.page.evaluate(_CLOSE)
+
+    def theme(self, name: str) -> None:
+        """ "Light" or "Dark"."""
+        self.page.evaluate(_THEME, f"JupyterLab {name}")
+        self.page.wait_for_function(f"() => document.body.dataset.jpThemeName === 'JupyterLab {name}'")
+
+    def explorer(self, count: int = 1) -> Locator:
+        """The last explorer, live, when there are `count`."""
+        found = self.page.locator(".nx[data-ready]")
+        found.nth(count - 1).wait_for(timeout=60_000)
+        return found.nth(count - 1)

@@ -1,0 +1,50 @@
+"""The other live views: two profiles side by side, and memory by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Page
+
+from tests.browser._lab import Lab
+from tests.browser.test_explorer import LOOP, PROGRAM
+
+Shoot = Callable[[Page, str], Path]
+_STATES = """() => [...document.querySelectorAll('.nx-pair .nx')].map(e => {
+  const {view, focus} = e.explorer.store.state; return [view, focus && e.explorer.data.meta.labels[focus.label]] })"""
+
+
+def test_two_profiles_move_together(lab: Lab, shoot: Shoot) -> None:
+    quiet = LOOP.replace("-o p", "-q -o cold"), LOOP.replace("-o p", "-q -o warm")
+    lab.open(PROGRAM, *quiet, "warm.compare(cold).explore()")
+    lab.run()
+    both = lab.page.locator(".nx-both[data-ready]")
+    both.wait_for()
+    both.locator(".nx").first.locator(".nx-body .nx-tr", has_text="aten::gelu").click()
+    canvas = both.locator(".nx-timeline canvas").first
+    canvas.focus()
+    canvas.press("+")
+    lab.page.wait_for_function(
+        f"() => {{ const [a, b] = ({_STATES})(); return b[1] === 'aten::gelu' && a[0].end === b[0].end }}"
+    )
+    (view, _), (same, _) = lab.page.evaluate(_STATES)
+    assert view == same
+    shoot(lab.page, "pair-light-1600")
+
+
+def test_button_frees_what_only_the_notebook_keeps(lab: Lab, shoot: Shoot) -> None:
+    lab.open(
+        "import torch, neuron_lab\nmine = torch.ones(1000, device='neuron')",
+        "torch.ones(50_000, device='neuron') + 1",
+        "neuron_lab.memory().explore()",
+    )
+    lab.run()
+    view = lab.page.locator(".nx[data-ready]", has=lab.page.locator(".nx-holdings"))
+    view.get_by_text("mine", exact=True).wait_for()
+    assert view.get_by_text("Out[2]").count() == 1
+    shoot(lab.page, "memory-light-1600")
+    view.get_by_role("button", name="free").click()
+    view.get_by_text("had kept").wait_for()
+    assert view.get_by_text("Out[2]").count() == 0
+    assert view.get_by_text("mine", exact=True).count() == 1

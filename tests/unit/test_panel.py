@@ -1,0 +1,52 @@
+"""The control panel without a front end: its button is pressed by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import neuron_lab
+from tests.fakes.device import FakeDevice
+
+
+def test_nothing_runs_before_the_button(fake: FakeDevice) -> None:
+    calls: list[Any] = []
+    panel = neuron_lab.panel(lambda batch, model: calls.append((batch, model)), batch=(1, 9), model=fake)
+    assert calls == []
+    assert panel.result is None
+
+
+def test_button_runs_with_the_values_of_the_controls(fake: FakeDevice) -> None:
+    calls: list[Any] = []
+
+    def step(size: str, batch: int, model: FakeDevice, exact: bool) -> None:
+        calls.append((size, batch, exact))
+        model.run("aten::mm", device_ms=batch)
+
+    panel = neuron_lab.panel(step, "large", batch=(1, 9), model=fake, exact=True)
+    panel._controls["batch"].value = 7
+    panel._run.click()
+    assert calls == [("large", 7, True)] * 2, "once to be warm, once measured"
+    assert panel.result is neuron_lab.last()
+    assert panel.result.summary.op_calls == 1
+    assert "step(batch=7, exact=True)" in panel.result.summary.label
+    panel._warm.value = False
+    panel._run.click()
+    assert len(calls) == 3
+    assert len(panel.children) == 3, "one explorer, of the latest run"
+    assert not panel._run.disabled
+
+
+def test_failed_run_is_told_and_the_panel_lives_on(fake: FakeDevice) -> None:
+    def step(batch: int) -> None:
+        fake.run("aten::mm")
+        if batch == 5:
+            raise ZeroDivisionError
+
+    panel = neuron_lab.panel(step, batch=(5, 5))
+    panel._warm.value = False
+    with pytest.raises(ZeroDivisionError):  # shown by the output area where there is a shell
+        panel.run()
+    assert panel.result is not None and panel.result.summary.error == "ZeroDivisionError"
+    assert not panel._run.disabled
