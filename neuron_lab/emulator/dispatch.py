@@ -17,7 +17,7 @@ from torch._ops import OpOverload
 
 from neuron_lab.emulator import _artifacts, _fallback, compiler, events
 from neuron_lab.emulator._indices import index_rules
-from neuron_lab.emulator._signature import leaf_text, short, signature_of
+from neuron_lab.emulator._signature import graph_signature, short, signature_of
 from neuron_lab.emulator._worker import Worker
 from neuron_lab.emulator.cache import NeffStore, Port, StoredNeff, default_root, fingerprint, key_of
 from neuron_lab.emulator.lowering import ExecPlan, Leaf, LeafRef, Lowered, OpCall, Refused, Unlowerable
@@ -194,8 +194,7 @@ def graph_plan(name: str, module: fx.GraphModule, leaves: Sequence[Leaf]) -> tup
     from neuron_lab.emulator.lowering import lower_graph
 
     dtype = torch.get_default_dtype()
-    inputs = ", ".join(map(leaf_text, leaves))
-    signature = f"graph({inputs}) default={short(dtype)}\n{module.graph}"
+    signature = graph_signature(module, leaves, dtype)
     preserve = functools.partial(_preserve, module, leaves, dtype) if _artifacts.are_wanted() else None
     lower = functools.partial(lower_graph, module, leaves, dtype)
     unit = _Unit(name, signature, tuple(leaves), lower, compiler.Tier.GRAPH, preserve)
