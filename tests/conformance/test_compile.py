@@ -206,6 +206,25 @@ def test_a_view_does_not_cut_the_graph(function: Callable[[Tensor], Tensor]) -> 
     assert len(graphs()) - before == 1
 
 
+def test_a_batch_norm_in_evaluation_does_not_cut_the_graph() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.InstanceNorm2d(4)).eval().to(DEVICE)
+    x = torch.randn(2, 3, 8, 8, device=DEVICE)
+    before = len(graphs())
+    with torch.no_grad():
+        close(compiled(model)(x), model(x))
+    assert len(graphs()) - before == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_rows_that_attend_to_nothing_are_zero(dtype: torch.dtype) -> None:
+    mask = torch.tensor([[True, False, True], [False, False, False], [True, True, True]])
+    scores = torch.randn(2, 3, 3, dtype=dtype).masked_fill(~mask, -torch.inf)
+    scores[0, 0, 0] = torch.nan
+    for dim in (-1, 1):
+        got = compiled(lambda x, dim=dim: torch.ops.aten._safe_softmax(x, dim) * 2)(scores.to(DEVICE)).cpu()
+        torch.testing.assert_close(got, torch.ops.aten._safe_softmax(scores, dim) * 2, equal_nan=True)
+
+
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "convolution": lambda x: F.conv2d(x, torch.ones(6, 4, 3, 3, device=x.device)),
     "transposed convolution": lambda x: F.conv_transpose2d(x, torch.ones(4, 6, 3, 3, device=x.device)),

@@ -26,6 +26,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"),
     pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`:UserWarning"),
     pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace the builtin:UserWarning"),
+    pytest.mark.filterwarnings(
+        "ignore:To copy construct from a tensor:UserWarning"
+    ),  # it made a tensor of a NumPy array
     pytest.mark.filterwarnings("ignore:.*Function.*should not be instantiated:DeprecationWarning"),
 ]
 
