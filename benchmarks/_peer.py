@@ -119,7 +119,7 @@ def cold(device: str, wait: Wait) -> dict[str, float]:
     return spent
 
 
-class _Block(nn.Module):
+class Block(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
@@ -141,7 +141,7 @@ class _Gpt(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.tokens, self.places = nn.Embedding(128, 64), nn.Embedding(32, 64)
-        self.blocks = nn.Sequential(_Block(64, 4), _Block(64, 4))
+        self.blocks = nn.Sequential(Block(64, 4), Block(64, 4))
         self.head = nn.Linear(64, 128)
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -170,7 +170,7 @@ class _Basic(nn.Module):
         return F.relu(self.body(x) + self.skip(x))
 
 
-def _resnet18() -> nn.Module:
+def resnet18() -> nn.Module:
     widths = [
         (64, 64, 1),
         (64, 64, 1),
@@ -196,7 +196,7 @@ def steps(device: str, wait: Wait) -> dict[str, float]:
     torch.manual_seed(0)
     cases = {
         "tiny GPT-2": (_Gpt(), torch.randint(0, 128, (4, 32)), torch.randint(0, 128, (128,)), 20),
-        "ResNet-18, 2×3×64×64": (_resnet18(), torch.randn(2, 3, 64, 64), torch.randint(0, 10, (2,)), 8),
+        "ResNet-18, 2×3×64×64": (resnet18(), torch.randn(2, 3, 64, 64), torch.randint(0, 10, (2,)), 8),
         "MLP": (_mlp(), torch.randn(32, 64), torch.randint(0, 10, (32,)), 50),
     }
     return {name: _step_ms(device, wait, *case) for name, case in cases.items()}

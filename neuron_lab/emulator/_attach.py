@@ -60,7 +60,7 @@ def attach() -> bool:
         )
 
         rename_privateuse1_backend(DEVICE)
-        from neuron_lab.emulator import _compile_default
+        from neuron_lab.emulator import _compile_default, _fake_layouts
         from neuron_lab.emulator.api import interchange, metrics, neuron  # noqa: F401  # metrics count from here on if they are asked to
 
         torch._register_device_module(DEVICE, neuron)  # type: ignore[no-untyped-call]
@@ -68,6 +68,7 @@ def attach() -> bool:
         generate_methods_for_privateuse1_backend(for_storage=True)
         interchange.install()
         _compile_default.install()
+        _fake_layouts.install()
         _attached = True
         if not _load_if_built():
             _hold_the_place(torch)

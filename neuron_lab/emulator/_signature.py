@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor, fx
 
 from neuron_lab.emulator.lowering import Leaf, LeafRef, OpCall
 
@@ -18,6 +20,20 @@ def signature_of(name: str, call: OpCall) -> str:
     parts = [_text(value, call) for value in call.args]
     parts += [f"{key}={_text(value, call)}" for key, value in call.kwargs.items() if value is not None]
     return f"{name}({', '.join(parts)}) default={short(call.default_dtype)}"
+
+
+def graph_signature(module: fx.GraphModule, leaves: Sequence[Leaf], default_dtype: torch.dtype) -> str:
+    """The graph as text: inputs, the strides of its metadata that lowering reads, and its nodes."""
+    inputs = ", ".join(map(leaf_text, leaves))
+    output = next(node for node in module.graph.nodes if node.op == "output")
+    read = [node.all_input_nodes[0] for node in module.graph.nodes if node.target is torch.ops.aten.as_strided.default]
+    strides = ", ".join(str(_strides(node)) for node in (*output.all_input_nodes, *read))
+    return f"graph({inputs}) strides={strides} default={short(default_dtype)}\n{module.graph}"
+
+
+def _strides(node: fx.Node) -> list[int] | None:
+    value = node.meta.get("val")
+    return [int(stride) for stride in value.stride()] if isinstance(value, Tensor) else None
 
 
 def _text(value: Any, call: OpCall) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import logging
 import math
@@ -15,11 +14,18 @@ from torch import fx
 from torch._ops import OpOverload
 
 from neuron_lab.emulator import _artifacts, _fallback, clock, compiler, events
+from neuron_lab.emulator._calls import (
+    TAKES_HOST_TENSORS,
+    call_of,
+    empty_parts_fit,
+    indexes_by_mask,
+    without_empty_inputs,
+)
 from neuron_lab.emulator._indices import index_rules
-from neuron_lab.emulator._signature import leaf_text, short, signature_of
+from neuron_lab.emulator._signature import graph_signature, short, signature_of
 from neuron_lab.emulator._worker import Worker
 from neuron_lab.emulator.cache import NeffStore, Port, StoredNeff, default_root, fingerprint, key_of
-from neuron_lab.emulator.lowering import ExecPlan, Leaf, LeafRef, Lowered, OpCall, Refused, Unlowerable
+from neuron_lab.emulator.lowering import ExecPlan, Leaf, Lowered, OpCall, Refused, Unlowerable
 
 __all__ = ["describe_op", "graph_plan", "make_plan", "reset_store", "store"]
 
@@ -41,18 +47,6 @@ _SEEDED_BY_TAG_ONLY = frozenset(
 )
 # TorchNeuron runs these natively and synchronises to learn the size (csrc/aten of its April 2026 snapshot).
 _NATIVE_BUT_SIZED_BY_DATA = frozenset({"aten::nonzero", "aten::masked_select", "aten::repeat_interleave"})
-# Their index tensors may be on the host, as on every PyTorch device.
-_TAKES_HOST_TENSORS = frozenset(
-    {
-        "aten::index",
-        "aten::index_put",
-        "aten::index_put_",
-        "aten::_index_put_impl_",
-        "aten::_unsafe_index",
-        "aten::_unsafe_index_put",
-    }
-    | {"aten::_pack_padded_sequence", "aten::_pad_packed_sequence"}
-)
 # Their composite kernels come back to the op: a copy between dtypes is `_to_copy`.
 _COMPOSED_OF_THEMSELVES = frozenset({"aten::_to_copy"})
 # Their number becomes an element: the CPU raises for one that does not fit the dtype.
@@ -66,8 +60,6 @@ _DIVIDES = frozenset("div floor_divide fmod remainder".split())
 _SKIPS_EMPTY_INPUTS = frozenset(
     {"aten::cat", "aten::_embedding_bag_backward", "aten::_embedding_bag_per_sample_weights_backward"}
 )
-_MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
-_PLACEMENT = frozenset({"device", "layout", "pin_memory", "non_blocking"})
 
 # Elements from which an op's loops are optimised: compiling takes 20 to 40 ms longer, a call of gelu or exp a fifth of the time.
 _LARGE = 1 << 18
@@ -128,7 +120,7 @@ def describe_op(name: str, overload_name: str) -> OpDescription:
         route=route,
         reason=reason,
         lifted=lifted,
-        takes_host_tensors=name in _TAKES_HOST_TENSORS,
+        takes_host_tensors=name in TAKES_HOST_TENSORS,
         skips_empty_inputs=name in _SKIPS_EMPTY_INPUTS,
         full_name=full,
         index_rules=index_rules(op),
@@ -143,7 +135,7 @@ def _route(op: OpOverload, name: str) -> tuple[int, str]:
         return FALLBACK, _RANDOM
     if name in _NATIVE_BUT_SIZED_BY_DATA and torch.Tag.dynamic_output_shape in op.tags:
         return HOST, _SIZE
-    if torch.Tag.dynamic_output_shape in op.tags and name not in _TAKES_HOST_TENSORS:
+    if torch.Tag.dynamic_output_shape in op.tags and name not in TAKES_HOST_TENSORS:
         return FALLBACK, _SIZE
     if torch.Tag.data_dependent_output in op.tags:
         return FALLBACK, "its result is a host value that depends on the data"
@@ -157,17 +149,17 @@ def make_plan(name: str, arguments: list[Any], leaves: list[tuple[Any, ...]]) ->
     """
     base, _, overload_name = name.partition(".")
     op = overload(base, overload_name)
-    call = _call(op, arguments, [_leaf(*leaf) for leaf in leaves])
-    if _indexes_by_mask(base, call):
+    call = call_of(op, arguments, leaves)
+    if indexes_by_mask(base, call):
         return _unplanned(KIND_HOST, "a mask's index has a size that depends on the data")
     signature = signature_of(name, call)
     if base in _SKIPS_EMPTY_INPUTS:
         joined = base == "aten::cat" and len({leaf.dtype for leaf in call.leaves}) > 1
         if joined and any(0 in leaf.sizes for leaf in call.leaves):
             return _unplanned(KIND_EMPTY, "an empty part decides the dtype")
-        if base == "aten::cat" and not _empty_parts_fit(call):
+        if base == "aten::cat" and not empty_parts_fit(call):
             return _unplanned(KIND_FALLBACK, "an empty part has another size than the rest")  # the CPU's error
-        call = _without_empty_inputs(call)
+        call = without_empty_inputs(call)
     try:
         plan, launch, key = _worker.run(
             signature,
@@ -193,8 +185,7 @@ def graph_plan(name: str, module: fx.GraphModule, leaves: Sequence[Leaf]) -> tup
     from neuron_lab.emulator.lowering import lower_graph
 
     dtype = torch.get_default_dtype()
-    inputs = ", ".join(map(leaf_text, leaves))
-    signature = f"graph({inputs}) default={short(dtype)}\n{module.graph}"
+    signature = graph_signature(module, leaves, dtype)
     preserve = functools.partial(_preserve, module, leaves, dtype) if _artifacts.are_wanted() else None
     lower = functools.partial(lower_graph, module, leaves, dtype)
     unit = _Unit(name, signature, tuple(leaves), lower, compiler.Tier.GRAPH, preserve)
@@ -348,76 +339,3 @@ def _buffer_shape(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ..
     from neuron_lab.emulator.lowering import result_shape
 
     return result_shape(sizes, strides)
-
-
-def _leaf(
-    dtype: torch.dtype, sizes: tuple[int, ...], layout: tuple[int, ...] | None, wrapped: bool, number: bool
-) -> Leaf:
-    return Leaf(dtype, sizes, _strides(sizes, layout), layout, wrapped, number)
-
-
-def _strides(sizes: tuple[int, ...], layout: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Logical strides of a dense buffer; dimensions that are not in it are expanded (0) or of size 1."""
-    order = range(len(sizes)) if layout is None else layout
-    strides = [0] * len(sizes)
-    step = 1
-    for dim in reversed(order):
-        strides[dim] = step
-        step *= sizes[dim]
-    for dim in reversed(range(len(sizes))):
-        if sizes[dim] == 1 and layout is not None:
-            strides[dim] = strides[dim + 1] * sizes[dim + 1] if dim + 1 < len(sizes) else 1
-    return tuple(strides)
-
-
-def _call(op: OpOverload, arguments: list[Any], leaves: list[Leaf]) -> OpCall:
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
-    for argument, value in zip(op._schema.arguments, arguments, strict=True):
-        converted = (
-            _MEMORY_FORMATS[value] if argument.name == "memory_format" and value is not None else _with_refs(value)
-        )
-        if argument.kwarg_only:
-            if argument.name not in _PLACEMENT:
-                kwargs[argument.name] = converted
-        else:
-            args.append(converted)
-    return OpCall(op, tuple(args), kwargs, tuple(leaves), torch.get_default_dtype())
-
-
-def _with_refs(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return LeafRef(value[1])
-    if isinstance(value, list):
-        return [_with_refs(item) for item in value]
-    return value
-
-
-def _indexes_by_mask(base: str, call: OpCall) -> bool:
-    if base not in _TAKES_HOST_TENSORS or len(call.args) < 2 or not isinstance(call.args[1], list):
-        return False
-    indices = [item for item in call.args[1] if isinstance(item, LeafRef)]
-    return any(call.leaves[item.index].dtype in (torch.bool, torch.uint8) for item in indices)
-
-
-def _empty_parts_fit(call: OpCall) -> bool:
-    """Whether every empty part is a plain `[0]`, which PyTorch lets be anywhere, or differs from the others in one dimension only."""
-    sizes = [call.leaves[part.index].sizes for part in call.args[0]]
-    full = next((size for size in sizes if 0 not in size), ())
-    dim = (call.args[1] if len(call.args) > 1 else 0) % max(len(full), 1)
-    others = {size[:dim] + size[dim + 1 :] for size in sizes if size != (0,)}
-    return len(others) == 1
-
-
-def _without_empty_inputs(call: OpCall) -> OpCall:
-    """Left out of a list, None as an argument."""
-
-    def is_empty(value: Any) -> bool:
-        return isinstance(value, LeafRef) and 0 in call.leaves[value.index].sizes
-
-    def kept(value: Any) -> Any:
-        if isinstance(value, list):
-            return [item for item in value if not is_empty(item)]
-        return None if is_empty(value) else value
-
-    return dataclasses.replace(call, args=tuple(map(kept, call.args)))

@@ -22,6 +22,7 @@ from torch import Tensor, fx
 
 from neuron_lab._scopes import is_user_file
 from neuron_lab.emulator import compiler, dispatch
+from neuron_lab.emulator._attach import DEVICE
 from neuron_lab.emulator._parts import split, with_views_last
 from neuron_lab.emulator.api import native
 from neuron_lab.emulator.lowering import Leaf, Unlowerable, UnlowerableNode
@@ -60,7 +61,10 @@ def neuron_backend(
         inference_compiler=compile_as["inference"],
     )
     compiled: Callable[..., Any] = backend(gm, example_inputs)
-    return _without_host_inputs(compiled) if os.environ.get(_NO_COPIES) == "1" else compiled
+    if os.environ.get(_NO_COPIES) == "1":
+        return _without_host_inputs(compiled)
+    hosted = [index for index, value in enumerate(example_inputs) if isinstance(value, Tensor) and _wants_grad(value)]
+    return _with_gradients_to_the_host(compiled, hosted) if hosted else compiled
 
 
 def _note_caller() -> None:
@@ -84,6 +88,29 @@ def _without_host_inputs(compiled: Callable[..., Any]) -> Callable[..., Any]:
             if isinstance(value, Tensor) and value.device.type == "cpu":
                 raise RuntimeError(f"Input tensor at index {index} is on cpu device; {_NO_COPIES}=1 forbids to copy it")
         return compiled(*inputs)
+
+    return call
+
+
+def _wants_grad(value: Tensor) -> bool:
+    return value.device.type == "cpu" and value.requires_grad
+
+
+def _with_gradients_to_the_host(compiled: Callable[..., Any], hosted: Sequence[int]) -> Callable[..., Any]:
+    """`compiled`, whose inputs at the places `hosted` are copied where autograd sees it: their gradients are due on the host."""
+
+    def call(*inputs: Any) -> Any:
+        device = next((v.device for v in inputs if isinstance(v, Tensor) and v.device.type != "cpu"), DEVICE)
+        given = list(inputs)
+        versions = {}
+        for index in hosted:
+            given[index] = inputs[index].to(device)
+            versions[index] = given[index]._version
+        result = compiled(*given)
+        for index, version in versions.items():
+            if given[index]._version != version:  # the program wrote to its input
+                inputs[index].copy_(given[index])
+        return result
 
     return call
 

@@ -69,7 +69,7 @@ def _tensors(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
             yield from _tensors(f"{name}[{index}]", item)
 
 
-def assert_close(actual: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+def assert_close(actual: Mapping[str, Tensor], expected: Mapping[str, Tensor], of_largest: float = OF_LARGEST) -> None:
     """Equal names, dtypes, shapes and values; gradients and the like belong in one mapping, outputs each in its own."""
     assert actual.keys() == expected.keys()
     largest = max(
@@ -80,20 +80,20 @@ def assert_close(actual: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -
             actual[name].detach().cpu(),
             value.detach().cpu(),
             rtol=RELATIVE,
-            atol=OF_LARGEST * largest,
+            atol=of_largest * largest,
             equal_nan=True,
             msg=lambda text, name=name: f"{name}: {text}",
         )
 
 
-def assert_steps_agree(actual: Step, expected: Step) -> None:
+def assert_steps_agree(actual: Step, expected: Step, of_largest: float = OF_LARGEST) -> None:
     """The loss to 1e-5 of itself, every output and every gradient to the tolerance above."""
     torch.testing.assert_close(actual.loss.cpu(), expected.loss.cpu(), rtol=1e-5, atol=1e-6)
     assert actual.outputs.keys() == expected.outputs.keys()
     for name, output in expected.outputs.items():
-        assert_close({name: actual.outputs[name]}, {name: output})
+        assert_close({name: actual.outputs[name]}, {name: output}, of_largest)
     assert expected.gradients
-    assert_close(actual.gradients, expected.gradients)
+    assert_close(actual.gradients, expected.gradients, of_largest)
 
 
 @contextmanager

@@ -132,6 +132,41 @@ def test_host_inputs_are_copied() -> None:
     assert got.device.type == DEVICE and got.tolist() == [3.0] * 3
 
 
+def test_gradients_of_host_inputs_are_on_the_host() -> None:
+    def function(x: Tensor) -> Tensor:
+        return (x * x * 2).sum()
+
+    x = torch.arange(3.0, requires_grad=True)
+    compiled(function)(x).backward()
+    assert x.grad is not None and x.grad.device.type == "cpu" and x.grad.tolist() == [0.0, 4.0, 8.0]
+    number = torch.tensor(3.0, requires_grad=True)
+    compiled(lambda s, z: (s * z).sum())(number, torch.ones(2, device=DEVICE)).backward()
+    assert number.grad is not None and number.grad.item() == 2.0
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+    eager = copy.deepcopy(model)
+    x = torch.arange(6.0).reshape(2, 3)
+    compiled(model)(x).sum().backward()
+    eager(x).sum().backward()
+    for p, q in zip(model.parameters(), eager.parameters(), strict=True):
+        assert p.grad is not None and q.grad is not None
+        close(p.grad, q.grad)
+    close(model[1].running_mean, eager[1].running_mean)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")  # Dynamo's look
+def test_a_write_to_a_host_input_is_seen_by_the_program_and_by_autograd() -> None:
+    def function(x: Tensor) -> Tensor:
+        x.mul_(2)
+        return x + 1
+
+    leaf = torch.ones(2, requires_grad=True)
+    x = leaf * 3
+    got = compiled(function)(x)
+    assert got.tolist() == [7.0, 7.0] and x.tolist() == [6.0, 6.0]
+    (got.cpu().sum() + x.sum()).backward()
+    assert leaf.grad is not None and leaf.grad.tolist() == [12.0, 12.0]
+
+
 def test_inputs_with_gaps_and_other_cores() -> None:
     function = compiled(lambda x: torch.relu(x) @ x.t())
     x = torch.randn(4, 6, device="neuron:1")[:, ::2]
@@ -169,6 +204,70 @@ def test_a_view_does_not_cut_the_graph(function: Callable[[Tensor], Tensor]) -> 
     before = len(graphs())
     close(compiled(function)(x), function(x.cpu()))
     assert len(graphs()) - before == 1
+
+
+def test_a_batch_norm_in_evaluation_does_not_cut_the_graph() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.InstanceNorm2d(4)).eval().to(DEVICE)
+    x = torch.randn(2, 3, 8, 8, device=DEVICE)
+    before = len(graphs())
+    with torch.no_grad():
+        close(compiled(model)(x), model(x))
+    assert len(graphs()) - before == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_rows_that_attend_to_nothing_are_zero(dtype: torch.dtype) -> None:
+    mask = torch.tensor([[True, False, True], [False, False, False], [True, True, True]])
+    scores = torch.randn(2, 3, 3, dtype=dtype).masked_fill(~mask, -torch.inf)
+    scores[0, 0, 0] = torch.nan
+    for dim in (-1, 1):
+        got = compiled(lambda x, dim=dim: torch.ops.aten._safe_softmax(x, dim) * 2)(scores.to(DEVICE)).cpu()
+        torch.testing.assert_close(got, torch.ops.aten._safe_softmax(scores, dim) * 2, equal_nan=True)
+
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "convolution": lambda x: F.conv2d(x, torch.ones(6, 4, 3, 3, device=x.device)),
+    "transposed convolution": lambda x: F.conv_transpose2d(x, torch.ones(4, 6, 3, 3, device=x.device)),
+    "depthwise convolution": lambda x: F.conv2d(x, torch.ones(4, 1, 3, 3, device=x.device), groups=4),
+    "pixel shuffle": lambda x: F.pixel_shuffle(x, 2),
+    "pixel unshuffle": lambda x: F.pixel_unshuffle(x, 2),
+    "batch norm and pooling": lambda x: F.max_pool2d(F.batch_norm(x, None, None, training=True), 2),
+}
+
+
+@pytest.mark.parametrize("function", LAYOUTS.values(), ids=LAYOUTS)
+def test_channels_last_is_kept_as_in_eager(function: Callable[[Tensor], Tensor]) -> None:
+    x = torch.randn(2, 4, 8, 8).to(memory_format=torch.channels_last)
+    want = function(x)
+    got = compiled(function)(x.to(DEVICE))
+    close(got, want)
+    assert got.stride() == want.stride() == function(x.to(DEVICE)).stride()
+
+
+def test_dropout_behind_a_channels_last_convolution_draws_as_in_eager() -> None:
+    def function(x: Tensor) -> Tensor:
+        return F.dropout(F.conv2d(x, torch.ones(3, 4, 1, 1, device=x.device)), 0.5)
+
+    x = torch.randn(2, 4, 5, 5).to(memory_format=torch.channels_last)
+    torch.manual_seed(1)
+    got = compiled(function)(x.to(DEVICE))
+    torch.manual_seed(1)
+    close(got, function(x))
+
+
+def test_graphs_that_differ_in_the_layout_of_a_result_have_neffs_of_their_own() -> None:
+    from neuron_lab.emulator._signature import graph_signature
+
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    node = graph.call_function(torch.ops.aten.neg.default, (x,))
+    graph.output((node,))
+    module = torch.fx.GraphModule({}, graph)
+    texts = set()
+    for value in (torch.empty(2, 3), torch.empty(3, 2).t()):
+        node.meta["val"] = value
+        texts.add(graph_signature(module, [], torch.float32))
+    assert len(texts) == 2
 
 
 def test_as_strided_over_gaps_reads_the_memory_of_the_program() -> None:

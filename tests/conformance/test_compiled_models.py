@@ -13,35 +13,29 @@ from torch import nn
 
 from tests.conformance._architectures import ARCHITECTURES
 from tests.conformance._networks import resnet
-from tests.conformance._training import assert_steps_agree, counted, moved, step
+from tests.conformance._training import OF_LARGEST, assert_steps_agree, counted, moved, step
 from tests.emulated import DEVICE
 
 _FAST = ["bert", "gpt_neox", "llama", "phi", "t5", "vit"]
 
-
-_DIFFERENT = {
-    name: [pytest.mark.xfail(reason=reason, raises=AssertionError, strict=True)]
-    for name, reason in {
-        "segformer": "the loss is 1.4e-4 of itself off, eager is right: not explained yet",
-        "mobilenet_v2": "one gradient of 216 in the first convolution is 2.5e-3 off: not explained yet",
-    }.items()
-}
+# 52 batch norms over two small images: in float32 the eager device is 7.8e-6 of the largest gradient from float64, compiled 8.6e-6.
+_OF_LARGEST = {"mobilenet_v2": 1.5e-5}
 
 # What Dynamo says of the code of transformers.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"),
     pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`:UserWarning"),
     pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace the builtin:UserWarning"),
+    pytest.mark.filterwarnings(
+        "ignore:To copy construct from a tensor:UserWarning"
+    ),  # it made a tensor of a NumPy array
     pytest.mark.filterwarnings("ignore:.*Function.*should not be instantiated:DeprecationWarning"),
 ]
 
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[*([] if name in _FAST else [pytest.mark.slow]), *_DIFFERENT.get(name, [])])
-        for name in ARCHITECTURES
-    ],
+    [pytest.param(name, marks=[] if name in _FAST else [pytest.mark.slow]) for name in ARCHITECTURES],
 )
 def test_a_compiled_training_step_is_the_cpus(name: str) -> None:
     torch._dynamo.reset()
@@ -49,8 +43,10 @@ def test_a_compiled_training_step_is_the_cpus(name: str) -> None:
     model = ARCHITECTURES[name].model().train()
     inputs = ARCHITECTURES[name].inputs()
     there = copy.deepcopy(model).to(DEVICE)
-    compiled = step(torch.compile(there, backend="neuron"), there, inputs, DEVICE)
-    assert_steps_agree(compiled, step(model, model, inputs, "cpu"))
+    # Dynamo turns NumPy's random numbers into PyTorch's otherwise: SpecAugment would mask other places than in eager.
+    with torch._dynamo.config.patch(use_numpy_random_stream=True):
+        compiled = step(torch.compile(there, backend="neuron"), there, inputs, DEVICE)
+    assert_steps_agree(compiled, step(model, model, inputs, "cpu"), _OF_LARGEST.get(name, OF_LARGEST))
     torch._dynamo.reset()
 
 

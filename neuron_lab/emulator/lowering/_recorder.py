@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ._island import Shaped, empty_constant, island, loop, template
 from ._native import is_native, takes_bytes
 from ._records import Unlowerable
-from ._registry import COMPLEX, DECOMPOSITIONS
+from ._registry import COMPLEX, DECOMPOSITIONS, PROGRAMS, Program
 from ._schema import bind, functional_form
 
 aten = torch.ops.aten
@@ -85,6 +85,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if result is not NotImplemented:
                 if isinstance(result, Tensor) and func._schema.returns[0].alias_info is not None:
                     self._copies.add(id(result))
+                return result
+        if func in PROGRAMS and not is_complex:
+            result = self._rewrite(_without_writes(PROGRAMS[func]), args, kwargs)
+            if result is not NotImplemented:
                 return result
         if is_native(func) and not is_complex:
             return self._keep(func, args, kwargs)
@@ -253,6 +257,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._nodes[id(tensor)] = node
         self._alive.append(tensor)
         return node
+
+
+def _without_writes(function: Callable[..., Program]) -> Callable[..., Any]:
+    """The program as a decomposition, where it writes nothing."""
+
+    def results(*args: Any, **kwargs: Any) -> Any:
+        made = function(*args, **kwargs)
+        return NotImplemented if made.writes else made.returns
+
+    return results
 
 
 _DEEPEST = 12

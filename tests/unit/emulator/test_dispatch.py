@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch_neuronx
 
-from neuron_lab.emulator import dispatch, lowering, shim
+from neuron_lab.emulator import _calls, dispatch, lowering, shim
 from neuron_lab.emulator.lowering import Unlowerable
 from tests.emulated import DEVICE
 
@@ -87,11 +87,11 @@ def test_the_default_dtype_makes_another_op() -> None:
     ],
 )
 def test_strides_of_a_layout(sizes: tuple[int, ...], layout: tuple[int, ...] | None, strides: tuple[int, ...]) -> None:
-    assert dispatch._strides(sizes, layout) == strides
+    assert _calls._strides(sizes, layout) == strides
 
 
 def test_strides_of_a_layout_without_its_dimension_of_one() -> None:
-    first, _, last = dispatch._strides((3, 1, 2), (2, 0))
+    first, _, last = _calls._strides((3, 1, 2), (2, 0))
     assert (first, last) == (1, 3)
 
 

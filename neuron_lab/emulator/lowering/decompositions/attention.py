@@ -60,6 +60,17 @@ def _bias(attn_bias: Tensor | None) -> Tensor | None:
     return torch.where(attn_bias, torch.zeros([], dtype=torch.float32), -math.inf)
 
 
+@decompose(aten._safe_softmax.default)
+def safe_softmax(self: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
+    """Zeros where a row is -inf alone, decided on the rows' maxima: PyTorch's own looks at every score three times more."""
+    result = self.dtype if dtype is None else dtype
+    wide = _wide(cast(self, result))
+    top = torch.amax(wide, [dim], True)
+    weights = torch.exp(torch.sub(wide, torch.where(torch.eq(top, -math.inf), 0.0, top)))
+    total = torch.sum(weights, [dim], True)
+    return cast(torch.div(weights, torch.where(torch.eq(total, 0.0), 1.0, total)), result)
+
+
 @decompose(aten._scaled_dot_product_fused_attention_overrideable.default)
 def attention(
     query: Tensor,

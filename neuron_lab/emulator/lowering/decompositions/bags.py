@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -115,37 +116,31 @@ def _embedding_bag(
     return output, torch.zeros([0], dtype=kind) if quick else bags, nothing, nothing
 
 
-@decompose(aten._embedding_bag.default, described=False)
-def embedding_bag(
-    weight: Tensor,
-    indices: Tensor,
-    offsets: Tensor,
-    scale_grad_by_freq: bool = False,
-    mode: int = 0,
-    sparse: bool = False,
-    per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False,
-    padding_idx: int = -1,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sums of rows, the bag of each index, the size of each bag, the index of each maximum, as the CPU's kernel gives them."""
-    sizes = offsets.size(0) - include_last_offset
-    return _embedding_bag(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, sizes)
+def _forward(*, counts_last_offset: bool) -> Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]]:
+    """The two forwards differ in the length of a sum's third and fourth result: one counts an offset that ends the last bag."""
+
+    def embedding_bag(
+        weight: Tensor,
+        indices: Tensor,
+        offsets: Tensor,
+        scale_grad_by_freq: bool = False,
+        mode: int = 0,
+        sparse: bool = False,
+        per_sample_weights: Tensor | None = None,
+        include_last_offset: bool = False,
+        padding_idx: int = -1,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Sums of rows, the bag of each index, the size of each bag, the index of each maximum, as the CPU's kernel gives them."""
+        size = offsets.size(0) - (include_last_offset and not counts_last_offset)
+        return _embedding_bag(
+            weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, size
+        )
+
+    return embedding_bag
 
 
-@decompose(aten._embedding_bag_forward_only.default, described=False)
-def embedding_bag_forward_only(
-    weight: Tensor,
-    indices: Tensor,
-    offsets: Tensor,
-    scale_grad_by_freq: bool = False,
-    mode: int = 0,
-    sparse: bool = False,
-    per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False,
-    padding_idx: int = -1,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    sizes = offsets.size(0)
-    return _embedding_bag(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, sizes)
+decompose(aten._embedding_bag.default, described=False)(_forward(counts_last_offset=False))
+decompose(aten._embedding_bag_forward_only.default, described=False)(_forward(counts_last_offset=True))
 
 
 @decompose(aten._embedding_bag_backward.default, described=False)
