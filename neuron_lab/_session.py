@@ -9,13 +9,15 @@ from collections import deque
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, overload
 
-from neuron_lab import _files, render
+from neuron_lab import _files, render, widgets
 from neuron_lab._version import __version__
 from neuron_lab.errors import UsageProblem
 from neuron_lab.report import Report, SessionRow, session_frame, session_row, session_total
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from neuron_lab.widgets._live import Live
 
 _KEPT = 1000
 
@@ -66,6 +68,10 @@ class SessionReport:
     def frame(self) -> pd.DataFrame:
         """One row a profile, times in seconds."""
         return session_frame(self.rows)
+
+    def explore(self) -> Live:
+        """The table as a Jupyter widget that sorts, each profile with where its time went."""
+        return widgets.session_view(self.rows, self.forgotten)
 
     def to_text(self) -> str:
         """The table as text, 100 columns at most."""

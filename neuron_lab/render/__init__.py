@@ -18,9 +18,11 @@ from neuron_lab.render._style import PART_COLORS
 from neuron_lab.render._text import report_line, report_text
 from neuron_lab.render._trace import chrome_trace
 from neuron_lab.render._trial import trial_html, trial_text
+from neuron_lab.render._words import PART_LABELS
 
 __all__ = [
     "PART_COLORS",
+    "PART_LABELS",
     "cache_html",
     "cache_text",
     "change_html",

@@ -24,6 +24,7 @@ _PARTS = (
     "mount",
     "pair",
     "holdings",
+    "session",
 )
 
 
@@ -32,7 +33,9 @@ def module() -> str:
     """The explorer as an ES module that exports the views, each `mount…(el, meta, columns, act)`."""
     style = (_FOLDER / "explorer.css").read_text("utf-8")
     parts = [(_FOLDER / f"{name}.js").read_text("utf-8") for name in _PARTS]
-    return "\n".join([*parts, f"const STYLE = {_literal(style)};", "export { mount, mountHoldings, mountPair };", ""])
+    return "\n".join(
+        [*parts, f"const STYLE = {_literal(style)};", "export { mount, mountHoldings, mountPair, mountSession };", ""]
+    )
 
 
 @cache

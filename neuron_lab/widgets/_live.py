@@ -49,13 +49,20 @@ class Live(anywidget.AnyWidget):
         if self._make is None:
             self.send({"end": True})
         elif "ask" in content:
-            found = self._make()
-            # To the view that asked: the widget may be drawn in several places.
-            reply = {"to": content["ask"], "code": _code.module(), "mount": self._mount, "meta": found.meta}
-            self.send(reply, list(found.columns))
+            self._reply(content["ask"], self._make)
         elif "act" in content and self._act is not None:
             self._act(content["act"])
             self.send({"again": True})
+
+    def _reply(self, view: str, make: Callable[[], Content]) -> None:
+        """To the view that asked: the widget may be drawn in several places."""
+        try:
+            found = make()
+        except Exception as error:
+            self.send({"to": view, "error": f"{type(error).__name__}: {error}"})
+            raise
+        reply = {"to": view, "code": _code.module(), "mount": self._mount, "meta": found.meta}
+        self.send(reply, list(found.columns))
 
     def __repr__(self) -> str:
         return f"<{self._label}: live in a notebook with a kernel>"

@@ -48,6 +48,7 @@ def payload(report: Report, view: View) -> Payload:
                 "lines": [[number, text, numbers.get((source.file, number), 0)] for number, text in source.lines],
             }
             for source in recording.sources
+            if source.lines
         ],
         "places": ["", *(_place(report, file, line) for file, line in found.places)],
         "findings": _findings(report, found),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from neuron_lab import render
-from neuron_lab.report import Difference, Report, View
+from neuron_lab.report import Difference, Report, SessionRow, View
 from neuron_lab.widgets._holdings import Held, holdings_meta
 from neuron_lab.widgets._payload import payload
+from neuron_lab.widgets._session import session_meta
 
 if TYPE_CHECKING:
     from neuron_lab.widgets._live import Live
@@ -56,6 +57,13 @@ def holdings_view(look: Callable[[bool], Held]) -> Live:
         freed = look(True).freed
 
     return Live("memory by name", "mountHoldings", make, act)
+
+
+def session_view(rows: Sequence[SessionRow], forgotten: int) -> Live:
+    """Every profile of a session as a table that sorts."""
+    from neuron_lab.widgets._live import Content, Live
+
+    return Live(f"session of {len(rows)} profiles", "mountSession", lambda: Content(session_meta(rows, forgotten)))
 
 
 def show_unasked(found: Live) -> None:

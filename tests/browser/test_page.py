@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Page
 from neuron_lab import Profile
 from neuron_lab.report import Report
 from tests.fakes.recordings import long_recording
+from tests.unit.test_render import crowded
 
 
 def written(folder: Path, events: int) -> Path:
@@ -35,6 +36,19 @@ def test_page_shows_the_report_where_no_script_runs(browser: Browser, tmp_path: 
     assert page.locator("[data-nrn-report]").is_visible()
     assert "train.py" in page.locator("[data-nrn-report]").inner_text()
     context.close()
+
+
+def test_what_follows_without_a_gap_is_one_row(page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    Profile(crowded(60)).to_html(path)  # ten minutes: a tick is no whole nanosecond
+    page.goto(path.as_uri())
+    page.locator(".nx[data-ready]").wait_for()
+    rows = page.evaluate(
+        "() => document.querySelector('.nx').explorer.lanes.map(lane => [lane.name, lane.rows.length])"
+    )
+    assert dict(rows) == dict.fromkeys(
+        ["Python", "compile", "neuron:0", "neuron:3", "neuron:7", "CPU fallback", "copies"], 1
+    )
 
 
 def test_hundred_thousand_events_draw_a_dozen_rows(page: Page, tmp_path: Path) -> None:

@@ -33,6 +33,25 @@ def test_two_profiles_move_together(lab: Lab, shoot: Shoot) -> None:
     shoot(lab.page, "pair-light-1600")
 
 
+def test_session_sorts(lab: Lab, shoot: Shoot) -> None:
+    lab.open(
+        PROGRAM,
+        LOOP.replace("-o p", "-q"),
+        "%neuron profile -q net(batches[0].to('neuron'))",
+        "report = %neuron report\nreport.explore()",
+    )
+    lab.run()
+    view = lab.page.locator(".nx[aria-label=session][data-ready='2']")
+    view.wait_for()
+    names = view.locator(".nx-body .nx-tr > :first-child")
+    assert names.all_inner_texts() == ["In[2]", "In[3]"], "the longest first"
+    view.get_by_role("button", name="order").click()
+    assert names.all_inner_texts() == ["In[3]", "In[2]"]
+    names.first.click()
+    view.get_by_role("status").get_by_text("device").wait_for()
+    shoot(lab.page, "session-light-1600")
+
+
 def test_button_frees_what_only_the_notebook_keeps(lab: Lab, shoot: Shoot) -> None:
     lab.open(
         "import torch, neuron_lab\nmine = torch.ones(1000, device='neuron')",

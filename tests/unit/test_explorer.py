@@ -13,6 +13,7 @@ import pytest
 import neuron_lab
 from neuron_lab.report import Report, View
 from neuron_lab.widgets import Payload, front_end_is_there, payload
+from neuron_lab.widgets._live import Content, Live
 from tests.fakes.device import MS, FakeDevice
 from tests.fakes.recordings import long_recording
 from tests.unit.test_exports import busy
@@ -107,3 +108,13 @@ def test_a_front_end_is_one_that_started_the_kernel(
 ) -> None:
     assert front_end_is_there(SimpleNamespace(kernel=object(), user_ns=names), environ) is expected
     assert not front_end_is_there(SimpleNamespace(user_ns=names), environ), "a terminal"
+
+
+def test_view_is_told_what_went_wrong_in_the_kernel() -> None:
+    view = Live("explorer", "mount", lambda: Content({"ratio": 1 // 0}))
+    sent: list[Any] = []
+    view.send = lambda content, buffers=None: sent.append(content)
+    with pytest.raises(ZeroDivisionError):
+        view._answer(view, {"ask": "view"}, [])
+    assert sent == [{"to": "view", "error": "ZeroDivisionError: integer division or modulo by zero"}]
+    view.close()

@@ -21,7 +21,8 @@ async function unpack(meta, packed) {
   events.took = inTime(events.duration, meta.tick);
   events.device = inTime(events.device, meta.tick);
   events.end = new Float64Array(events.count);
-  for (let i = 0; i < events.count; i++) events.end[i] = events.begin[i] + events.took[i];
+  // From whole ticks: what ends when the next one begins must not seem to overlap it.
+  for (let i = 0; i < events.count; i++) events.end[i] = (events.start[i] + events.duration[i]) * meta.tick;
   memory.at = inTime(memory.start, meta.tick);
   return { meta, events, memory, kind: Object.fromEntries(meta.kinds.map((name, i) => [name, i])) };
 }

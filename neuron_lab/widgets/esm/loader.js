@@ -26,11 +26,15 @@ export default {
         };
         if (gone) clear();
       } catch (error) {
-        el.textContent = `The live view could not start: ${error}. The static report says the same.`;
+        fail(error);
         console.error(error);
       } finally {
         URL.revokeObjectURL(url);
       }
+    }
+
+    function fail(error) {
+      el.textContent = `The live view could not start: ${error}. The static report says the same.`;
     }
 
     function clear() {
@@ -42,7 +46,9 @@ export default {
     function hear(content, buffers) {
       if (content.end) clear(); // the kernel keeps the data of the newest views only
       else if (content.again) model.send({ ask });
-      else if (content.to === ask) show(content, buffers);
+      else if (content.to !== ask) return;
+      else if (content.error) fail(content.error);
+      else show(content, buffers);
     }
 
     el.textContent = "The live view waits for the kernel.";

@@ -1,4 +1,5 @@
-// A table that draws only the rows in sight. `columns`: {title, value(row), text(row), left, hint}; a value is what it is sorted by.
+// A table that draws only the rows in sight. `columns`: {title, value(row), text(row), left, hint, draw(row)}; it is sorted by value, and
+// `draw` gives an element in place of the text.
 const ROW = 22;
 const TALLEST_SPACER = 8e6; // browsers limit the height of an element
 
@@ -53,7 +54,7 @@ function createTable({ label, columns, pick, chosen }) {
     for (let at = first; at < Math.min(rows.length, first + room); at++) {
       const row = rows.at(order[at]);
       shown.push(make("div", { class: `nx-tr${chosen(row) ? " nx-chosen" : ""}${at === active ? " nx-active" : ""}`, role: "row", "aria-rowindex": at + 2, "aria-selected": chosen(row), style: `grid-template-columns:${grid}`, onclick: () => { active = at; pick(row); } },
-        ...columns.map((column) => make("div", { role: "cell", class: column.left ? "nx-left" : null, title: column.left ? column.text(row) : null }, column.text(row)))));
+        ...columns.map((column) => make("div", { role: "cell", class: column.left ? "nx-left" : null, title: column.left ? column.text(row) : null }, column.draw ? column.draw(row) : column.text(row)))));
     }
     body.replaceChildren(...shown);
     body.style.top = `${heightOf() < TALLEST_SPACER ? first * ROW : scroller.scrollTop}px`;

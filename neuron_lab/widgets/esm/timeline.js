@@ -9,7 +9,7 @@ function createTimeline(data, store, say) {
   const parts = partOf(meta.kinds);
   const colors = parts.map((part) => meta.colors[part]);
   const rowCount = lanes.reduce((sum, lane) => sum + lane.rows.length, 0);
-  const rowHeight = Math.max(4, Math.min(15, Math.floor((TALLEST - RULER - 6 * lanes.length) / Math.max(1, rowCount))));
+  const rowHeight = Math.max(7, Math.min(15, Math.floor((TALLEST - RULER - 6 * lanes.length) / Math.max(1, rowCount))));
   const height = RULER + lanes.reduce((sum, lane) => sum + laneHeight(lane), 0) + 4;
   const canvas = make("canvas", { class: "nx-canvas", tabindex: 0, role: "application", "aria-label": label() });
   const tip = make("div", { class: "nx-tip", role: "status", hidden: true });
@@ -18,7 +18,7 @@ function createTimeline(data, store, say) {
   let width = 1;
 
   function laneHeight(lane) {
-    return Math.max(16, lane.rows.length * (rowHeight + 1)) + 5;
+    return Math.max(13, lane.rows.length * (rowHeight + 1)) + 5;
   }
 
   function label() {
@@ -138,7 +138,7 @@ function createTimeline(data, store, say) {
     focused = focus ? lanes.map((lane) => ({ rows: lane.rows.map((row) => filterRow(row, (i) => matches(focus, events, i))) })) : lanes;
     draw(store.state);
   }, "focus");
-  return { element, draw };
+  return { element, draw, lanes };
 }
 
 const timeAt = (view, x, width) => view.begin + ((x - GUTTER) / width) * (view.end - view.begin);
