@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import os
@@ -179,6 +180,17 @@ def test_what_is_no_neff_says_what_it_is(tmp_path: Path) -> None:
     ):
         with pytest.raises(FileProblem, match=message):
             neuron_lab.open_neff(path)
+
+
+def test_a_hash_is_shown_as_it_is(tmp_path: Path) -> None:
+    data = emulated()
+    content = neff.parse(io.BytesIO(data))
+    shown = render.neff_text("a", content, neff.account(content))
+    assert f"hash        {content.header.hash.hex()[:32]}… · it is that of the payload" in shown
+    zeros = dataclasses.replace(content, header=dataclasses.replace(content.header, hash=b"\0\x10" + bytes(30)))
+    assert f"hash        0010{'0' * 28} · " in render.neff_text("a", zeros, neff.account(zeros))
+    empty = neff.parse(io.BytesIO(packed({})))
+    assert "members     none" in render.neff_text("a", empty, neff.account(empty))
 
 
 def test_one_member_is_read_without_the_rest(tmp_path: Path) -> None:
