@@ -54,6 +54,7 @@ class Hooks:
             self._unwatch()
             shell.events.unregister("pre_run_cell", self._drawer.cell_starts)
             shell.events.unregister("post_run_cell", self._drawer.cell_ended)
+            self._drawer.cell_ended()  # a line that stands in this very cell
             self._drawer.stop()
 
 

@@ -24,6 +24,7 @@ _MODULE_HTML = 24_000
 _LINE_HTML = 300
 _NAME_HTML = 80
 _VALUE = 300
+_DIGITS = 32  # of a hash; an MD5 has no more
 _UNITS = ("", "k", "M", "G", "T", "P")
 
 
@@ -36,7 +37,7 @@ def neff_text(name: str, content: Neff, account: Account) -> str:
     members = sorted(content.members, key=lambda member: -member.size)
     listed = " · ".join(f"{shorten(member.name, 40)} {size(member.size)}" for member in members[:_MEMBERS])
     rest = f" · … {count(len(members) - _MEMBERS)} more, see .frame" if len(members) > _MEMBERS else ""
-    lines += wrap(f"{'members':<{_LABEL}} {listed}{rest}", _WIDTH, subsequent_indent=" " * (_LABEL + 1))[:6]
+    lines += wrap(f"{'members':<{_LABEL}} {listed or 'none'}{rest}", _WIDTH, subsequent_indent=" " * (_LABEL + 1))[:6]
     if account.stablehlo is not None:
         code = account.stablehlo.splitlines()
         lines += ["", f"StableHLO, {plural(len(code), 'line')}"]
@@ -168,8 +169,10 @@ def _header(header: Header) -> str:
 
 
 def _hash(content: Neff) -> str:
-    told = content.header.hash.hex().rstrip("0") or "none"
-    return f"{shorten(told, 33)} · {'it is that of the payload' if content.verified else 'not verified'}"
+    if not any(content.header.hash):
+        return "none"
+    told = content.header.hash.hex()[:_DIGITS] + "…" * any(content.header.hash[_DIGITS // 2 :])
+    return f"{told} · {'it is that of the payload' if content.verified else 'not verified'}"
 
 
 def _cut(line: str, width: int) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
 import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import neuron_lab
 from neuron_lab import neff, render
@@ -131,6 +135,34 @@ def test_shown_within_its_bounds_and_escaped(tmp_path: Path) -> None:
     assert "<script" not in html and len(html.encode()) <= 80_000
 
 
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["type", "size", "shape", "bytes", "dtype", "var"]) | st.text(max_size=4), inner
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(sorted(DESCRIPTION)), json_values),
+    st.fixed_dictionaries({"inputs": json_values, "outputs": json_values}) | json_values,
+    st.dictionaries(st.sampled_from(sorted(STATISTICS)), json_values) | json_values,
+    st.fixed_dictionaries({"var": st.dictionaries(st.text(max_size=3), json_values)}) | json_values,
+)
+def test_whatever_the_members_hold_it_is_shown(description: Any, info: Any, statistics: Any, definition: Any) -> None:
+    members = {"info.json": info, "hlo_stats.json": statistics, "sg00/def.json": definition}
+    for described in (DESCRIPTION | description, description):
+        content = neff.parse(io.BytesIO(packed({"neff.json": described, **members})))
+        told = neff.account(content)
+        assert max(map(len, render.neff_text("a", content, told).splitlines())) <= 100
+        assert "<script" not in render.neff_html("a", content, told)
+
+
 def test_what_is_no_neff_says_what_it_is(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
@@ -148,6 +180,17 @@ def test_what_is_no_neff_says_what_it_is(tmp_path: Path) -> None:
     ):
         with pytest.raises(FileProblem, match=message):
             neuron_lab.open_neff(path)
+
+
+def test_a_hash_is_shown_as_it_is(tmp_path: Path) -> None:
+    data = emulated()
+    content = neff.parse(io.BytesIO(data))
+    shown = render.neff_text("a", content, neff.account(content))
+    assert f"hash        {content.header.hash.hex()[:32]}… · it is that of the payload" in shown
+    zeros = dataclasses.replace(content, header=dataclasses.replace(content.header, hash=b"\0\x10" + bytes(30)))
+    assert f"hash        0010{'0' * 28} · " in render.neff_text("a", zeros, neff.account(zeros))
+    empty = neff.parse(io.BytesIO(packed({})))
+    assert "members     none" in render.neff_text("a", empty, neff.account(empty))
 
 
 def test_one_member_is_read_without_the_rest(tmp_path: Path) -> None:
