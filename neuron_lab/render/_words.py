@@ -10,6 +10,7 @@ from neuron_lab.render._format import count, duration, plural, shorten, size
 from neuron_lab.report import ModuleRow, NeffRow, OpRow, Report, phase_times
 
 _VERSION = 48
+_INTERRUPTS = ("KeyboardInterrupt", "CancelledError")  # the second out of an `await`
 PART_LABELS = {
     "compile": "compile",
     "load": "load from disk",
@@ -55,7 +56,7 @@ def partial(report: Report) -> str:
     text = f"PARTIAL: stopped by {error}" + (f" at {report.place(where)}" if where else "")
     idle_ns = report.recording.idle_ns
     # Whoever interrupts wonders what took so long: the device, or something else.
-    return f"{text}, device idle {duration(idle_ns)}" if error == "KeyboardInterrupt" and idle_ns else text
+    return f"{text}, device idle {duration(idle_ns)}" if error in _INTERRUPTS and idle_ns else text
 
 
 def loaded(report: Report) -> str:

@@ -81,6 +81,19 @@ _ALL = (
         ),
     ),
     Explanation(
+        "NRN032",
+        "Compiled here, on the CPU there",
+        "The emulator compiles more ops than TorchNeuron does. Its snapshot of April 2026 has no kernel for these: on Trainium PyTorch "
+        "copies their inputs to the host and runs them on the CPU, or refuses them where the CPU has none either. Later releases "
+        "have more kernels. The finding's .ops names all of them.",
+        "best = scores.argmax(-1)",
+        (
+            "look at it on Trainium first: a fallback outside of loops costs little",
+            "topk(1) for argmax, (a - b).square().mean() for mse_loss, torch.where for maximum and minimum",
+            "torch.compile makes one NEFF of the whole function and needs no kernel for each op",
+        ),
+    ),
+    Explanation(
         "NRN033",
         "A CPU fallback in a loop",
         "The op has no kernel for the device. Its inputs are copied to the host, the CPU computes, the result is copied back. Once "

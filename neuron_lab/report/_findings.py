@@ -13,6 +13,7 @@ from neuron_lab.report._rules_compile import cold_timing, many_tiny_neffs, other
 from neuron_lab.report._rules_host import data_dependent, fallback_in_loop, host_copies, synchronisation
 from neuron_lab.report._rules_memory import kept_by_history, near_limit, out_of_memory
 from neuron_lab.report._rules_state import late_variables, narrowing
+from neuron_lab.report._rules_support import no_kernel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +34,7 @@ _RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     host_copies,
     narrowing,
     many_tiny_neffs,
+    no_kernel,
 )
 FINDING_COLUMNS = ["code", "where", "message", "cost_s", "fix"]
 

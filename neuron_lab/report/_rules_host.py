@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from neuron_lab.recording import Where
+from neuron_lab.recording import Recording, Where
 from neuron_lab.report._rules import LOOP, OPS_PER_WAIT, Facts, Finding, line_of
 
 _A_VALUE = 16  # bytes: one number, complex128 at most
@@ -110,15 +110,20 @@ def _read_back(facts: Facts) -> dict[tuple[str, int], _Copied]:
         row.calls += total.calls
         row.ns += total.total_ns
         row.bytes += total.bytes
-    ends = sorted(call.end_ns for call in facts.recording.ops)
+    if any(row.calls >= LOOP for row in found.values()):
+        _count_waits(facts.recording, found)
+    return found
+
+
+def _count_waits(recording: Recording, found: dict[tuple[str, int], _Copied]) -> None:
+    ends = sorted(call.end_ns for call in recording.ops)
     reached: dict[tuple[str, int], int] = {}
-    for copied in sorted(facts.recording.copies, key=lambda copied: copied.start_ns):
+    for copied in sorted(recording.copies, key=lambda copied: copied.start_ns):
         line = line_of(copied.where)
         if copied.direction == "d2h" and line in found:
             done = bisect(ends, copied.start_ns)
             found[line].waits += done > reached.get(line, -1)
             reached[line] = done
-    return found
 
 
 def _is_rare(facts: Facts, waits: int) -> bool:

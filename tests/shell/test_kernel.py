@@ -177,3 +177,15 @@ def test_report_survives_export(run: Run) -> None:
         assert "aten::mm" in text
     html = cell.outputs[0].data["text/html"]
     assert not [word for word in ("<html", "<script", "<iframe", "<link", "http") if word in html]
+
+
+def test_interrupt_of_an_await_is_partial_too(run: Run) -> None:
+    with pytest.raises(CellExecutionError) as caught:
+        run(
+            "%%neuron profile\nimport asyncio, os, signal, threading\ndev.run('aten::mm')\n"
+            "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\nawait asyncio.sleep(20)"
+        )
+    assert caught.value.ename in ("CancelledError", "KeyboardInterrupt")
+    (again,) = run("%neuron last")
+    assert f"PARTIAL: stopped by {caught.value.ename} at In[" in again.data["text/plain"]
+    assert run("1 + 1")[0].data["text/plain"] == "2"

@@ -237,11 +237,23 @@ PROGRAMS = [
 ]
 
 
+# What TorchNeuron's table of April 2026 has no kernel for.
+NO_KERNEL = {
+    accuracy_at_the_end: {"aten::argmax"},
+    generated_with_a_static_cache: {"aten::argmax"},
+    convolutions: {"aten::native_batch_norm", "aten::native_batch_norm_backward"},
+    recurrent: {"aten::_thnn_fused_lstm_cell", "aten::_thnn_fused_lstm_cell_backward_impl"},
+}
+
+
 @pytest.mark.parametrize("made", PROGRAMS, ids=lambda made: made.__name__)
 def test_nothing_is_found(made: Callable[[], Program]) -> None:
     program = made()
     for _ in range(2):
         with neuron_lab.profile() as p:
             program()
-        assert [(finding.code, finding.message) for finding in p.findings] == []
+        # NRN032 is about another device: what TorchNeuron has no kernel for.
+        assert [(finding.code, finding.message) for finding in p.findings if finding.code != "NRN032"] == []
+    lacking = {op for finding in p.findings for op in finding.ops}
+    assert lacking == NO_KERNEL.get(made, set())
     assert p.summary.cold_calls == 0

@@ -8,6 +8,7 @@ import pytest
 
 from neuron_lab.device import CoreMemory, LateVariable
 from neuron_lab.errors import UsageProblem
+from neuron_lab.preflight import SNAPSHOT
 from neuron_lab.recording import Environment, Recorder, Surroundings
 from neuron_lab.render import explanation_text, report_html, report_text
 from neuron_lab.report import EXPLANATIONS, Finding, Findings, Report, View, explanation
@@ -278,6 +279,35 @@ def test_many_tiny_pointwise_neffs() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("ops", "expected"),
+    [
+        (["aten::mm", "aten::addcmul_", "aten::view", "my::op", "aten::relu"], ""),
+        (
+            ["aten::mm", "aten::argmax"],
+            "aten::argmax ran compiled here; {} has no kernel for it: expect a fallback there",
+        ),
+        (
+            ["aten::argmax", "aten::argmin"],
+            "aten::argmax ran compiled here (1 more op like it); {} has no kernel for it: expect a fallback there",
+        ),
+    ],
+    ids=["native, composite, view and unknown", "one", "two"],
+)
+def test_no_kernel_on_torchneuron(ops: list[str], expected: str) -> None:
+    def program(device: FakeDevice) -> None:
+        for ms, op in enumerate(reversed(ops), 1):
+            device.run(op, device_ms=ms)
+
+    messages = [(finding.code, finding.message) for finding in found(program)]
+    table = f"TorchNeuron's table of {SNAPSHOT}"
+    assert messages == ([("NRN032", expected.format(table))] if expected else [])
+
+
+def test_fallback_here_is_no_news_about_torchneuron() -> None:
+    assert found(lambda device: device.fall_back("aten::argmax", 1, "no lowering")) == ()
+
+
 def test_the_dearest_comes_first_and_the_frame_has_all() -> None:
     def program(device: FakeDevice) -> None:
         for _ in range(4):
@@ -306,7 +336,7 @@ def test_report_shows_findings_and_escapes_them() -> None:
 
 def test_every_rule_has_its_explanation() -> None:
     assert set(EXPLANATIONS) == {
-        *("NRN011", "NRN012", "NRN013", "NRN014", "NRN021", "NRN031", "NRN033", "NRN041", "NRN042"),
+        *("NRN011", "NRN012", "NRN013", "NRN014", "NRN021", "NRN031", "NRN032", "NRN033", "NRN041", "NRN042"),
         *("NRN051", "NRN052", "NRN053", "NRN061"),
     }
     for code, item in EXPLANATIONS.items():
