@@ -20,6 +20,7 @@ from neuron_lab.device.generic._surface import Counts, Entries, Entry, Surface, 
 
 _DEVICE = "neuron"
 _COPIES = frozenset({"aten::_to_copy", "aten::copy_", "aten::_copy_from", "aten::_copy_from_and_resize"})
+_REMEMBERED = 1 << 14  # calls whose NEFF is known; an optimizer's numbers make new ones at each step
 _READ = "aten::_local_scalar_dense"
 _ALWAYS_COPIES = frozenset({"aten::_copy_from", "aten::_copy_from_and_resize"})
 
@@ -188,13 +189,15 @@ class Watcher:
 
     def _entry(self, signature: object, own: Counts, before: Entries | None) -> Entry | None:
         """The NEFF of a call that moved the counters by `own`. A warm call's is the one that the same call had before."""
+        if len(self._entries) > _REMEMBERED:
+            self._entries.clear()
         known = self._entries.get(signature)
         if not any(own):
             self._entries.setdefault(signature, None)
         elif before is not None:
             known = self._entries[signature] = used(before, self._surface.entries())
         elif known is None or own.compiled or own.loaded:
-            del self._entries[signature]  # looked for at the next call
+            self._entries.pop(signature, None)  # looked for at the next call
         return known if any(own) else None
 
     def _note(self, call: _Call, own: Counts, entry: Entry | None, results: list[Tensor] | None) -> int:
@@ -313,4 +316,6 @@ def _described(value: Any) -> object:
         return tuple(map(_described, value))
     if isinstance(value, dict):
         return tuple((name, _described(item)) for name, item in value.items())
+    if isinstance(value, torch.UntypedStorage):
+        return value.nbytes()  # its text would be its content
     return repr(value)
