@@ -325,3 +325,11 @@ def test_what_a_release_does_not_tell_is_unknown(monkeypatch: pytest.MonkeyPatch
 def test_storages_are_not_read(x: torch.Tensor) -> None:
     log = recorded(lambda: torch.empty(0, device=DEVICE).set_(x.untyped_storage()))
     assert log.ops == [] and log.copies == []
+
+
+def test_a_neff_made_again_is_the_same_one() -> None:
+    y = torch.ones(2, 14, device=DEVICE)
+    first = recorded(y.tan)
+    torch_neuronx._C._clear_compilation_cache()
+    again = recorded(lambda: (y.tan(), y.tan()))
+    assert [row[2] for row in again.ops] == [first.ops[0][2]] * 2 and [row[9] for row in again.ops] == [True, False]

@@ -98,12 +98,13 @@ class Surface:
         return frozenset(self._package.get_executed_ops())
 
     def entries(self) -> Entries:
-        """The NEFFs in memory."""
+        """The NEFFs in memory, by key and op."""
         found: Entries = {}
         for told in self._ask(self.extension, "_get_compilation_cache_entries"):
             signature, op = str(told["cache_key"]), str(told.get("op", ""))
-            uses = int(told["access_count"]) + (found[signature, op].uses if (signature, op) in found else 0)
-            found[signature, op] = Entry(str(told.get("neff", signature)), signature, op, uses)
+            neff = str(told.get("neff", signature))
+            uses = int(told["access_count"]) + (found[neff, op].uses if (neff, op) in found else 0)
+            found[neff, op] = Entry(neff, signature, op, uses)
         return found
 
     def graphs(self) -> list[Graph]:
