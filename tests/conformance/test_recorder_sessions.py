@@ -333,3 +333,16 @@ def test_a_neff_made_again_is_the_same_one() -> None:
     torch_neuronx._C._clear_compilation_cache()
     again = recorded(lambda: (y.tan(), y.tan()))
     assert [row[2] for row in again.ops] == [first.ops[0][2]] * 2 and [row[9] for row in again.ops] == [True, False]
+
+
+class Unnamed(nn.Module):
+    def named_modules(self, *args: Any, **kwargs: Any) -> Any:
+        raise ZeroDivisionError
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.relu()
+
+
+def test_a_module_that_cannot_be_named_has_no_path(x: torch.Tensor) -> None:
+    log = recorded(lambda: Unnamed()(x))
+    assert [(row[0], row[10]) for row in log.totals] == [("aten::relu", None)]
