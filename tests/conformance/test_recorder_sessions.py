@@ -16,8 +16,9 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from torch_neuronx import metrics
 
 import neuron_lab
-from neuron_lab import device
+from neuron_lab import DeviceProblem, device
 from neuron_lab.device import DeviceInfo, Hook, RawLog, _process, _resolve, generic
+from neuron_lab.device.generic._surface import Surface
 from neuron_lab.emulator import events
 from tests.emulated import DEVICE
 
@@ -290,3 +291,58 @@ def test_both_recorders_give_the_same_report(monkeypatch: pytest.MonkeyPatch) ->
     assert [finding.code for finding in slow.findings] == [finding.code for finding in fast.findings]
     modules = [sorted(zip(p.modules.module, p.modules.calls, strict=True)) for p in reports]
     assert modules[0] == modules[1]
+
+
+def test_a_graph_compiled_before_is_launched_as_it_is() -> None:
+    torch._dynamo.reset()
+    fast = torch.compile(nn.Linear(3, 2).to(DEVICE), backend="neuron")
+    x = torch.ones(2, 3, device=DEVICE)
+    with torch.no_grad():
+        fast(x)
+        log = recorded(lambda: (fast(x), fast(x)))
+    ((op, kind, neff, _, calls, cold, *_),) = log.totals
+    assert (op.startswith("graph::"), kind, len(neff), calls, cold, log.compiles) == (True, "compiled", 32, 2, 0, [])
+
+
+def test_a_release_without_counters_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch_neuronx.metrics, "get_counter_value")
+    with pytest.raises(DeviceProblem, match="cannot be profiled: it has no get_counter_value"):
+        Surface()
+
+
+def test_what_a_release_does_not_tell_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    y = torch.ones(2, 13, device=DEVICE)
+    monkeypatch.delattr(torch_neuronx._C, "_get_compilation_cache_entries")
+    monkeypatch.delattr(torch.neuron, "get_dynamo_metrics")
+    log = recorded(lambda: (y.tan(), y.tan()))
+    assert [(row[0], row[1], row[2], row[9]) for row in log.ops] == [
+        ("aten::tan", "compiled", None, True),
+        ("aten::tan", "compiled", None, False),
+    ]
+    assert [(row[0], row[1], row[2], row[7]) for row in log.compiles] == [("aten::tan", "", "compiled", "")]
+
+
+def test_storages_are_not_read(x: torch.Tensor) -> None:
+    log = recorded(lambda: torch.empty(0, device=DEVICE).set_(x.untyped_storage()))
+    assert log.ops == [] and log.copies == []
+
+
+def test_a_neff_made_again_is_the_same_one() -> None:
+    y = torch.ones(2, 14, device=DEVICE)
+    first = recorded(y.tan)
+    torch_neuronx._C._clear_compilation_cache()
+    again = recorded(lambda: (y.tan(), y.tan()))
+    assert [row[2] for row in again.ops] == [first.ops[0][2]] * 2 and [row[9] for row in again.ops] == [True, False]
+
+
+class Unnamed(nn.Module):
+    def named_modules(self, *args: Any, **kwargs: Any) -> Any:
+        raise ZeroDivisionError
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.relu()
+
+
+def test_a_module_that_cannot_be_named_has_no_path(x: torch.Tensor) -> None:
+    log = recorded(lambda: Unnamed()(x))
+    assert [(row[0], row[10]) for row in log.totals] == [("aten::relu", None)]

@@ -338,3 +338,15 @@ def test_what_pytorch_runs_instead_while_a_mode_is_on() -> None:
 def test_what_a_kernel_copies_inside_itself() -> None:
     x = torch.ones(8, device=DEVICE)
     assert difference(lambda: F.dropout(x)) == ({}, {"h2d": 1}, {}, {})
+
+
+@torch.library.custom_op("neuron_lab_tests::doubled_exp", mutates_args=())
+def doubled_exp(x: Tensor) -> Tensor:
+    return x.exp() * 2.0
+
+
+def test_an_op_of_a_library_is_seen_by_its_parts() -> None:
+    x = torch.ones(3, device=DEVICE)
+    log = raw(lambda: doubled_exp(x), generic.hook())
+    assert counts(log)[0] == {"aten::exp": 1, "aten::mul.Tensor": 1}
+    assert difference(lambda: doubled_exp(x)) == ({}, {}, {}, {})

@@ -139,11 +139,18 @@ FORMAT_1_0 = Recording(
 )
 
 
-def test_format_1_0_stays_readable() -> None:
-    """The file is never written anew: it was made by the first version that could save."""
-    found = neuron_lab.load(SAVED / "format_1_0.json")
-    assert found.recording == FORMAT_1_0
-    assert found.to_text().splitlines()[1].startswith("LOADED from format_1_0.json, recorded 2026-09-21 14:13 UTC on")
+@pytest.mark.parametrize(
+    ("file", "recording"),
+    [
+        ("format_1_0.json", FORMAT_1_0),
+        ("format_1_1.json", dataclasses.replace(FORMAT_1_0, synchronised=True)),
+    ],
+)
+def test_older_formats_stay_readable(file: str, recording: Recording) -> None:
+    """The files are never written anew: each was made by the first version that wrote its format."""
+    found = neuron_lab.load(SAVED / file)
+    assert found.recording == recording
+    assert found.to_text().splitlines()[1].startswith(f"LOADED from {file}, recorded 2026-09-21 14:13 UTC on")
 
 
 ORIGINAL = dataclasses.replace(recorded().recording, unix_ns=0)

@@ -87,7 +87,12 @@ class Callers:
         if module is None:
             return None
         if module not in self._paths:
-            self._paths.update(_rules().name_modules(_running(frame)))
+            try:
+                self._paths.update(_rules().name_modules(_running(frame)))
+            except (
+                Exception
+            ):  # the program's own code: a module that cannot be named has no path, the op must not fail for it
+                return None
         return self._paths.get(module)
 
 

@@ -36,7 +36,7 @@ class Hook:
         self._graphs = 0
 
     def start(self) -> None:
-        """Begin to record. Raises RuntimeError when this session is already open."""
+        """Begin to record. Raises RuntimeError when this session is already open, DeviceProblem when the device tells too little."""
         if self._tally is not None:
             raise RuntimeError("this recording session is already open")
         installation = _installation()

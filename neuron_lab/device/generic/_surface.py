@@ -1,6 +1,6 @@
 """What TorchNeuron tells about itself: counters, sets of ops, the compilation cache (its April 2026 snapshot: metrics.py, NeuronBindings.cpp).
 
-Every name is asked for and may be missing: releases differ.
+Releases differ, so every name is asked for. Without the counters and the sets nothing can be told of an op; the others may be missing.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+from neuron_lab.errors import DeviceProblem
+
 _HITS, _LOADED, _COMPILED = (f"CompilationCache.{n}" for n in ("InMemoryHits", "PersistentHits", "TotalCompilations"))
 _TIME = "CompilationCache.CompilationTime"
+_NEEDED = ("is_enabled", "set_enabled", "get_counter_value", "get_metric_data")
 
 
 class Counts(NamedTuple):
@@ -60,42 +63,48 @@ class Surface:
         self._package = importlib.import_module("torch_neuronx")
         self.neuron: Any = torch.get_device_module("neuron")
         self._metrics: Any = getattr(self._package, "metrics", None)
+        asked = [(self._package, ("get_fallback_ops", "get_executed_ops")), (self._metrics, _NEEDED)]
+        missing = [name for owner, names in asked for name in names if not hasattr(owner, name)]
+        if missing:
+            version = getattr(self._package, "__version__", "of an unknown version")
+            raise DeviceProblem(
+                f"this torch_neuronx ({version}) cannot be profiled: it has no {', '.join(missing)}, which tell what became of an op"
+            )
 
     def enable(self) -> Callable[[], None]:
         """Let the counters count; what is returned puts back how it was."""
-        if self._metrics is None or self._metrics.is_enabled():
+        if self._metrics.is_enabled():
             return _nothing
         self._metrics.set_enabled(True)
         return lambda: self._metrics.set_enabled(False)
 
     def counts(self) -> Counts:
         """The counters now."""
-        if self._metrics is None:
-            return Counts()
         value = self._metrics.get_counter_value
         return Counts(value(_HITS) or 0, value(_LOADED) or 0, value(_COMPILED) or 0)
 
     def newest_compile_ns(self) -> int:
         """How long the newest compile took, 0 when that is not told."""
-        told = None if self._metrics is None else self._metrics.get_metric_data(_TIME)
+        told = self._metrics.get_metric_data(_TIME)
         samples = told["samples"] if told else ()
         return int(samples[-1]["value"]) if samples else 0
 
     def fallback_ops(self) -> frozenset[str]:
         """Names of the ops that have run on the CPU."""
-        return frozenset(self._ask(self._package, "get_fallback_ops"))
+        return frozenset(self._package.get_fallback_ops())
 
     def executed_ops(self) -> frozenset[str]:
         """Names of the ops that have run."""
-        return frozenset(self._ask(self._package, "get_executed_ops"))
+        return frozenset(self._package.get_executed_ops())
 
     def entries(self) -> Entries:
-        """The NEFFs in memory."""
+        """The NEFFs in memory, by key and op."""
         found: Entries = {}
         for told in self._ask(self.extension, "_get_compilation_cache_entries"):
             signature, op = str(told["cache_key"]), str(told.get("op", ""))
-            uses = int(told["access_count"]) + (found[signature, op].uses if (signature, op) in found else 0)
-            found[signature, op] = Entry(str(told.get("neff", signature)), signature, op, uses)
+            neff = str(told.get("neff", signature))
+            uses = int(told["access_count"]) + (found[neff, op].uses if (neff, op) in found else 0)
+            found[neff, op] = Entry(neff, signature, op, uses)
         return found
 
     def graphs(self) -> list[Graph]:

@@ -20,6 +20,7 @@ from neuron_lab.device.generic._surface import Counts, Entries, Entry, Surface, 
 
 _DEVICE = "neuron"
 _COPIES = frozenset({"aten::_to_copy", "aten::copy_", "aten::_copy_from", "aten::_copy_from_and_resize"})
+_REMEMBERED = 1 << 14  # calls whose NEFF is known; an optimizer's numbers make new ones at each step
 _READ = "aten::_local_scalar_dense"
 _ALWAYS_COPIES = frozenset({"aten::_copy_from", "aten::_copy_from_and_resize"})
 
@@ -75,7 +76,7 @@ class Watcher:
         self._lock = threading.RLock()
         self._local = threading.local()
         self._entries: dict[object, Entry | None] = {}
-        self._launched: set[Entry | None] = set()
+        self._launched: set[tuple[str, str]] = set()
 
     @property
     def is_inside_an_op(self) -> bool:
@@ -111,8 +112,9 @@ class Watcher:
             taken_bytes=_device_bytes(tensors),
         )
         parent: _Call | None = getattr(self._local, "call", None)
-        # A library's own op may wait for another thread's.
-        with self._lock if func.namespace == "aten" else contextlib.nullcontext():
+        own_op = func.namespace == "aten"
+        # A library's op may wait for another thread's.
+        with self._lock if own_op else contextlib.nullcontext():
             signature = (call.name, torch.get_default_dtype(), *map(_described, (args, kwargs)))
             entries = None if signature in self._entries else self._surface.entries()
             before = self._surface.counts()
@@ -131,7 +133,8 @@ class Watcher:
                 call.end_ns = time.perf_counter_ns() - call.spent_on_inner_ns
                 self._local.call = parent
                 moved = self._surface.counts() - before
-                own = moved - call.inner
+                # Where others may run meanwhile, the counters are the op's when it holds no other.
+                own = moved - call.inner if own_op or not call.ops else Counts()
                 entry = self._entry(signature, own, entries)
                 happened = self._note(call, own, entry, results)
                 if parent is not None:
@@ -153,8 +156,9 @@ class Watcher:
             entry = used(before, self._surface.entries())
             tensors = list(_tensors((args, kwargs, result)))
             # Made, and used once.
-            first = entry is not None and entry.uses <= 2 and entry._replace(uses=0) not in self._launched
-            self._launched.add(entry and entry._replace(uses=0))
+            first = entry is not None and entry.uses <= 2 and (entry.neff, entry.op) not in self._launched
+            if entry is not None:
+                self._launched.add((entry.neff, entry.op))
             run = Run(
                 op=self._graph_name(entry),
                 kind="compiled",
@@ -188,13 +192,20 @@ class Watcher:
 
     def _entry(self, signature: object, own: Counts, before: Entries | None) -> Entry | None:
         """The NEFF of a call that moved the counters by `own`. A warm call's is the one that the same call had before."""
+        if len(self._entries) > _REMEMBERED:
+            self._entries.clear()
         known = self._entries.get(signature)
         if not any(own):
             self._entries.setdefault(signature, None)
         elif before is not None:
             known = self._entries[signature] = used(before, self._surface.entries())
-        elif known is None or own.compiled or own.loaded:
-            del self._entries[signature]  # looked for at the next call
+        elif known is None:
+            self._entries.pop(signature, None)  # looked for at the next call
+        elif own.compiled or own.loaded:
+            # Made again: the same one after the cache was cleared, another one when the compiler's flags have changed.
+            again = self._surface.entries().get((known.neff, known.op))
+            known = again if again is not None and again.uses <= 1 else None
+            self._entries.pop(signature, None)
         return known if any(own) else None
 
     def _note(self, call: _Call, own: Counts, entry: Entry | None, results: list[Tensor] | None) -> int:
@@ -313,4 +324,6 @@ def _described(value: Any) -> object:
         return tuple(map(_described, value))
     if isinstance(value, dict):
         return tuple((name, _described(item)) for name, item in value.items())
+    if isinstance(value, torch.UntypedStorage):
+        return value.nbytes()  # its text would be its content
     return repr(value)

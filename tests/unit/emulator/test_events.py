@@ -54,6 +54,20 @@ def test_a_cold_call_is_recorded_with_its_compile() -> None:
     assert log.compiles[0][1] == log.ops[0][2]
 
 
+def test_a_compile_stands_under_the_op_that_waited_for_it() -> None:
+    y = torch.ones(2, 10, device=DEVICE)  # dropout runs its backward's NEFF
+    log = recorded(lambda: torch.dropout(y, 0.5, True))
+    assert [row[0] for row in log.compiles] == [row[0] for row in log.ops] == ["aten::native_dropout"]
+
+
+def test_a_call_with_nothing_to_compile_is_not_cold() -> None:
+    y = torch.ones(2, 10, device=DEVICE)
+    mask = y > 0
+    log = recorded(lambda: y[mask])
+    assert [(row[0], row[1], row[9]) for row in log.ops] == [("aten::index.Tensor", "host", False)]
+    assert log.totals[0][5] == 0
+
+
 def test_totals_sum_the_events(x: torch.Tensor) -> None:
     log = recorded(lambda: [x.relu() for _ in range(5)])
     (row,) = log.totals
