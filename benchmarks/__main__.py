@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("warm_ops", "cold_compile", "memory", "shim")
+NAMES = ("warm_ops", "cold_compile", "memory", "shim", "compiled")
 ON_REQUEST = ("peers",)
 
 if __name__ == "__main__":

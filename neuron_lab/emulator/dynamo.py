@@ -6,6 +6,7 @@ graph there: it runs as an eager op between the compiled parts.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import os
@@ -209,24 +210,18 @@ def _with_compiled_parts(candidate: fx.GraphModule, name: str) -> fx.GraphModule
         label = name if len(parts) == 1 else f"{name}_{index}"
         compiled = _compile_part(part, [argument.meta["val"] for argument in node.args], label)
         if compiled is not None:
-            setattr(candidate, node.target, compiled)
+            delattr(candidate, node.target)
+            setattr(candidate, node.target, compiled)  # no module: calling one takes as long as a small executable
     candidate.recompile()
     return candidate
 
 
-class _Part(torch.nn.Module):
-    """A part of a graph as one executable."""
-
-    def __init__(self, graph: Any, call: Callable[..., list[Any]]) -> None:
-        super().__init__()
-        self._graph, self._call = graph, call
-
-    def forward(self, *inputs: Tensor) -> tuple[Any, ...]:
-        return tuple(self._call(self._graph, list(inputs)))
+def _launch(call: Callable[..., Any], graph: Any, *inputs: Tensor) -> Any:
+    return call(graph, inputs)
 
 
-def _compile_part(part: fx.GraphModule, values: Sequence[Any], label: str) -> _Part | None:
-    """The compiled part; None when the compiler refuses the part as a whole, which then runs op by op."""
+def _compile_part(part: fx.GraphModule, values: Sequence[Any], label: str) -> Callable[..., Any] | None:
+    """A part of a graph as one executable; None when the compiler refuses the part as a whole, which then runs op by op."""
     from torch._dynamo.utils import counters
 
     from neuron_lab.emulator import shim
@@ -243,7 +238,7 @@ def _compile_part(part: fx.GraphModule, values: Sequence[Any], label: str) -> _P
         return None
     counters["neuron"]["compiled_graphs"] += 1
     graph = shim().make_graph(f"graph::{label}", [(leaf.dtype, leaf.sizes, leaf.layout) for leaf in leaves], answer)
-    return _Part(graph, shim().call_graph)
+    return functools.partial(_launch, shim().call_graph, graph)
 
 
 def _leaf(value: Tensor) -> Leaf:
