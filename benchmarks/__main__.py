@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("warm_ops", "recording", "cold_compile", "memory", "shim", "explorer")
+NAMES = ("warm_ops", "recording", "cold_compile", "memory", "shim", "compiled", "explorer")
 ON_REQUEST = ("compare", "peers")
 
 if __name__ == "__main__":

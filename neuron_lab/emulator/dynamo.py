@@ -6,6 +6,7 @@ graph there: it runs as an eager op between the compiled parts.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import os
@@ -234,24 +235,18 @@ def _with_compiled_parts(candidate: fx.GraphModule, name: str) -> fx.GraphModule
         label = name if len(parts) == 1 else f"{name}_{index}"
         compiled = _compile_part(part, [argument.meta["val"] for argument in node.args], label)
         if compiled is not None:
-            setattr(candidate, node.target, compiled)
+            delattr(candidate, node.target)
+            setattr(candidate, node.target, compiled)  # no module: calling one takes as long as a small executable
     candidate.recompile()
     return candidate
 
 
-class _Part(torch.nn.Module):
-    """A part of a graph as one executable."""
-
-    def __init__(self, graph: Any) -> None:
-        super().__init__()
-        self._graph = graph
-
-    def forward(self, *inputs: Tensor) -> tuple[Any, ...]:
-        return tuple(native.execute_compiled_graph(self._graph, list(inputs)))
+def _launch(graph: Any, *inputs: Tensor) -> list[Any]:
+    return native.execute_compiled_graph(graph, inputs)  # by its name at each launch: a recorder may stand before it
 
 
-def _compile_part(part: fx.GraphModule, values: Sequence[Any], label: str) -> _Part | None:
-    """The compiled part; None when the compiler refuses the part as a whole, which then runs op by op."""
+def _compile_part(part: fx.GraphModule, values: Sequence[Any], label: str) -> Callable[..., Any] | None:
+    """A part of a graph as one executable; None when the compiler refuses the part as a whole, which then runs op by op."""
     from torch._dynamo.utils import counters
 
     from neuron_lab.emulator import shim
@@ -269,7 +264,7 @@ def _compile_part(part: fx.GraphModule, values: Sequence[Any], label: str) -> _P
     counters["neuron"]["compiled_graphs"] += 1
     counters["neuron"]["graphs_with_collectives"] += 0  # there are none; TorchNeuron has the key
     graph = shim().make_graph(f"graph::{label}", [(leaf.dtype, leaf.sizes, leaf.layout) for leaf in leaves], answer)
-    return _Part(graph)
+    return functools.partial(_launch, graph)
 
 
 def _leaf(value: Tensor) -> Leaf:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 
-def execute_compiled_graph(graph: Any, inputs: list[Tensor]) -> list[Any]:
+def execute_compiled_graph(graph: Any, inputs: Sequence[Tensor]) -> list[Any]:
     """The results of one launch of a graph that torch.compile made; every launch comes through this name."""
     results: list[Any] = _attach.shim().call_graph(graph, inputs)
     return results
