@@ -49,8 +49,8 @@ class NeffCache:
 
     location: CacheLocation
     entries: tuple[NeffEntry, ...]
-    top: int = 20
-    at: float = 0.0
+    top: int
+    at: float
     """When it was looked at, in seconds since the epoch."""
 
     @property
@@ -62,8 +62,10 @@ class NeffCache:
         self, *, older_than: str | float | None = None, keep: str | int | None = None, dry_run: bool = False
     ) -> CacheCleaning:
         """Delete NEFF files that were not used for `older_than` ("7d", or seconds), then the least recently used beyond `keep` ("2GB",
-        or bytes, of the device's own kind of NEFFs). Programs that run are not disturbed: what they have loaded stays with them. Files that were used since this
-        listing was made are left.
+        or bytes), of the device's own kind.
+
+        Programs that run are not disturbed: what they have loaded stays with them. Files that were used since this listing was made
+        are left.
 
         dry_run: delete nothing, tell what would go. Raises UsageProblem for values that make no sense, or when both are missing.
         """
@@ -82,7 +84,7 @@ class NeffCache:
         """Delete every NEFF file, and let this process forget those in its memory: the next call of each op compiles again.
 
         Graphs of torch.compile that are loaded stay so. Files of the other kind of device (real ones, while the emulator serves) are
-        left. dry_run: delete nothing, tell what would go.
+        left, and those that were used since this listing was made. dry_run: delete nothing, tell what would go.
         """
         return self._remove(tuple(row for row in self._own() if row.bytes is not None), dry_run, forget=True)
 
@@ -97,9 +99,6 @@ class NeffCache:
         emptied = leftovers if dry_run else [file for file in leftovers if neff.remove(file)]
         own = [row for row in self._own() if row.bytes is not None]
         freed = sum(row.bytes or 0 for row in gone)
-        forgotten = None
-        if forget:
-            forgotten = device.forget_neffs(dry_run=dry_run)
         return CacheCleaning(
             CacheChange(
                 directory=_shown(self.location),
@@ -109,7 +108,7 @@ class NeffCache:
                 left_bytes=sum(row.bytes or 0 for row in own) - freed,
                 skipped=len(chosen) - len(gone),
                 others=sum(row.bytes is not None for row in self.entries) - len(own),
-                forgotten=forgotten,
+                forgotten=device.forget_neffs(dry_run=dry_run) if forget else None,
                 dry_run=dry_run,
             )
         )

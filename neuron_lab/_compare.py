@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from statistics import median_low
 from typing import Any
 
 from neuron_lab import device
@@ -159,7 +160,7 @@ def _trial(label: str, run: _Step, bench: _Bench, rounds: int) -> Trial:
     outputs = differences(bench.left(result), expected)
     colds = _cold_again(bench, first, lambda: eager)
     compiled_colds = _cold_again(bench, first_compiled, lambda: _compiled(run))
-    reload_ns = sorted(bench.timed(_compiled(run))[0] for _ in compiled_colds)[(len(compiled_colds) - 1) // 2]
+    reload_ns = median_low(bench.timed(_compiled(run))[0] for _ in compiled_colds)
     eager_ns, compiled_ns = _in_turns(bench, eager, compiled, rounds)
     _, _, eager_warm = bench.recorded(eager)
     _, _, compiled_warm = bench.recorded(compiled)
@@ -235,7 +236,8 @@ def _in_turns(
 
 
 def _side(name: str, colds: list[_Cold], warm: Report, warm_ns: tuple[int, ...]) -> TrialSide:
-    cold = sorted(colds, key=lambda run: run.took_ns)[(len(colds) - 1) // 2]
+    middle = median_low(run.took_ns for run in colds)
+    cold = next(run for run in colds if run.took_ns == middle)
     found = cold.report.summary
     # A core on which nothing was taken has no peak of its own in the span.
     used = [item.used for item in warm.recording.memory_log.peaks] + [core.used for core in warm.recording.memory]

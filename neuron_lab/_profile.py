@@ -107,10 +107,10 @@ class ProfileBlock:
 
     def _own(self) -> Session:
         """The session that was entered last in this thread and task: blocks beside each other end in any order."""
-        flow, last = _flow(), len(self._open) - 1
+        flow = _flow()
         own = [index for index, (opener, _) in enumerate(self._open) if opener == flow]
         # A generator may be closed by another thread than the one that opened it.
-        return self._open.pop(own[-1] if own else last)[1]
+        return self._open.pop(own[-1] if own else -1)[1]
 
     def __call__(self, function: Callable[_Params, _Result]) -> Callable[_Params, _Result]:
         """Profile every call of `function`, which may be a coroutine function. Raises UsageProblem for a generator function."""
@@ -176,7 +176,8 @@ def profile(
     "device", "fallback", "calls" or "bytes". min_ms: leave out rows that took less in all. by: what a row stands for, "op",
     "neff", "line" or "module". quiet: False shows the report at the end.
 
-    Raises UsageProblem for a value that makes no sense and for a generator function, DeviceProblem on entry when nothing can be measured.
+    Raises UsageProblem for a value that makes no sense and for a generator function, DeviceProblem on entry when nothing can be
+    measured.
     """
     block = ProfileBlock(View(top=top, sort=sort, min_ms=min_ms, by=by), label, quiet)
     return block if function is None else block(function)
