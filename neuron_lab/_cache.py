@@ -55,7 +55,8 @@ class NeffCache:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a NEFF, all of them."""
+        """One row a NEFF, all of them: bytes of the file, `used` in UTC, `compile_s` for trace, lower and compile, `hits` in this process;
+        missing where something is not known."""
         return neffs_frame(self.entries)
 
     def prune(

@@ -37,15 +37,17 @@ def compare(
     """Run `function(*args, **kwargs)` eagerly and under `torch.compile(backend="neuron")`.
 
     Both start each call from the same tensors and random numbers. The first calls are cold: the NEFF cache, on disk and in
-    memory, is an empty one for the time being, and the compilers have been started. Then `rounds` warm calls of each, in turns,
-    synchronised. Parameters, buffers, gradients, optimizer state, random numbers, grad mode, default device, NEFF cache and what
-    Dynamo has compiled for you are as before.
+    memory, is an empty one for the time being, and the compilers have been started; the middle one of up to three is told. Then
+    `rounds` warm calls of each, in turns, synchronised. Parameters, buffers, gradients, optimizer state, random numbers, grad mode,
+    default device, NEFF cache and what Dynamo has compiled for you are as before.
 
     train: run backward from the result, a loss or an object with `.loss`, and compare the gradients too. A function that runs
-    backward and its optimizer itself needs no `train`. rounds: at least 5. clock: nanoseconds.
+    backward and its optimizer itself needs no `train`. rounds: at least 5. label: what the result calls the program, by default the
+    function's name. clock: nanoseconds.
 
     Raises UsageProblem, beginning with "not comparable", when two eager calls differ, when the results are of different kinds, or
-    when nothing ran on the device; DeviceProblem when nothing can be measured. What `function` raises passes through.
+    when nothing ran on the device; DeviceProblem when nothing serves `neuron`, and on Trainium, where a recording waits for every op.
+    What `function` raises passes through.
     """
     if rounds < 5:
         raise UsageProblem(f"rounds={rounds}: fewer than 5 warm calls say nothing about their spread")

@@ -44,7 +44,10 @@ def load(path: str | os.PathLike[str]) -> Profile:
 
 
 class Profile:
-    """A finished profile. In a notebook it displays as the report; `.ops` and its neighbours are pandas DataFrames."""
+    """A finished profile. In a notebook it displays as the report; `.ops` and its neighbours are pandas DataFrames.
+
+    The end of a column's name is its unit: `_s` seconds, `_ms` milliseconds, `bytes`; `share` is a part of the wall time, 0 to 1.
+    """
 
     def __init__(self, report: Report | None = None, view: View | None = None) -> None:
         self._view = view or View()
@@ -112,12 +115,12 @@ class Profile:
 
     @property
     def fallbacks(self) -> pd.DataFrame:
-        """One row an op and reason that ran on the CPU."""
+        """One row an op and the reason for which it ran on the CPU: calls and ms."""
         return self.report.fallbacks
 
     @property
     def copies(self) -> pd.DataFrame:
-        """One row a direction: h2d, d2h, d2d."""
+        """One row a direction, h2d, d2h, d2d: calls, ms, bytes."""
         return self.report.copies
 
     @property
