@@ -6,7 +6,6 @@ import asyncio
 import functools
 import inspect
 import re
-import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -36,15 +35,6 @@ def _flow() -> object:
     return threading.get_ident(), task
 
 
-def _cell_name(file: str) -> str | None:
-    """ "In[12]" for the file that IPython gave a cell's code, None for any other."""
-    shell: Any = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    if shell is None or (named := shell.compile.format_code_name(file)) is None:
-        return None
-    kind, name = named
-    return str(name) if kind == "Cell" else None
-
-
 class Session:
     """One running profile: what `profile` and the cell magic share. `start`, `stop`, then `finish` makes the Profile readable.
 
@@ -58,7 +48,7 @@ class Session:
             history=device.compile_history,
             memory=device.core_memory,
             late_variables=device.late_variables,
-            cell_name=_cell_name,
+            cell_name=_notebook.cell_name,
             graphs=device.graph_compiles,
             reads_clock=bool(_CLOCK.search(source)),
         )

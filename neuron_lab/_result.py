@@ -6,7 +6,7 @@ import os
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, overload
 
-from neuron_lab import _files, _session, render, widgets
+from neuron_lab import _files, _notebook, _session, render, widgets
 from neuron_lab._comparison import Comparison
 from neuron_lab.errors import FileProblem, UsageProblem
 from neuron_lab.recording import LARGEST_BYTES, Recording, dumps, loads
@@ -228,10 +228,7 @@ class Profile:
 
 def display(result: Profile | Comparison) -> None:
     """Through IPython where there is a shell, so that the front end picks text or HTML; printed otherwise."""
-    import sys
-
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    if shell is None:
+    if _notebook.shell() is None:
         print(result.to_text())
         return
     from IPython import display as front_end
