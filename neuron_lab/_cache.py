@@ -102,7 +102,7 @@ class NeffCache:
         freed = sum(row.bytes or 0 for row in gone)
         return CacheCleaning(
             CacheChange(
-                directory=_shown(self.location),
+                directory=str(self.location),
                 removed=gone,
                 freed=freed + sum(file.size for file in emptied),
                 left=len(own) - len(gone),
@@ -116,14 +116,14 @@ class NeffCache:
 
     def to_text(self) -> str:
         """The table as text, 100 columns at most."""
-        return render.cache_text(_shown(self.location), self.entries, self.top, self.at)
+        return render.cache_text(str(self.location), self.entries, self.top, self.at)
 
     def to_html(self) -> str:
         """The table as one self-contained HTML fragment."""
-        return render.cache_html(_shown(self.location), self.entries, self.top, self.at)
+        return render.cache_html(str(self.location), self.entries, self.top, self.at)
 
     def __repr__(self) -> str:
-        return f"<NEFF cache: {_shown(self.location)}, {len(self.entries)} NEFFs>"
+        return f"<NEFF cache: {self.location}, {len(self.entries)} NEFFs>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": self.to_text(), "text/html": self.to_html()}
@@ -183,9 +183,3 @@ def _told(path: Path, header: neff.Header) -> tuple[str, bool, float | None]:
 
 def _file(root: Path, row: NeffEntry) -> neff.CachedFile:
     return neff.CachedFile(row.key, neff.path_of(root, row.key), row.bytes or 0, row.used or 0.0)
-
-
-def _shown(location: CacheLocation) -> str:
-    if location.root is None:
-        return f"switched off by {location.chosen_by}=1"
-    return f"{location.root} ({location.chosen_by or 'the default'})"

@@ -27,6 +27,11 @@ class CacheLocation:
     chosen_by: str
     emulated: bool
 
+    def __str__(self) -> str:
+        if self.root is None:
+            return f"switched off by {self.chosen_by}=1"
+        return f"{self.root} ({self.chosen_by or 'the default'})"
+
 
 @dataclass(frozen=True, slots=True)
 class LoadedNeff:
