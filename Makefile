@@ -10,14 +10,15 @@ QUICKSTART := notebooks/00_quickstart
 NOTEBOOKS := $(patsubst %.py,%.ipynb,$(filter-out notebooks/_%,$(wildcard notebooks/*.py)))
 PIP := $(BIN)/python -m pip --disable-pip-version-check --require-virtualenv
 # IPython changes its process for good: each tier has one of its own.
-TIERS := $(foreach tier,unit shell notebook conformance browser,$(if $(shell find tests/$(tier) -name 'test_*.py' 2>/dev/null),$(tier)))
+ALL_TIERS := unit shell notebook conformance browser
+TIERS := $(foreach tier,$(ALL_TIERS),$(if $(shell find tests/$(tier) -name 'test_*.py' 2>/dev/null),$(tier)))
 
 # Jupyter refuses to serve root, which is who one is in a container, unless told otherwise; it listens on loopback only.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := lab
 .NOTPARALLEL:
-.PHONY: lab demo shim test check bench clean $(addprefix test-,unit shell notebook conformance browser)
+.PHONY: lab demo shim test check bench clean $(addprefix test-,$(ALL_TIERS))
 
 lab: shim $(NOTEBOOKS)
 	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 $(AS_ROOT) $(QUICKSTART).ipynb
@@ -31,7 +32,7 @@ shim: $(INSTALLED)
 
 test: $(addprefix test-,$(TIERS))
 
-test-unit test-shell test-notebook test-conformance test-browser: test-%: $(INSTALLED) shim
+$(addprefix test-,$(ALL_TIERS)): test-%: $(INSTALLED) shim
 	$(BIN)/python -m pytest tests/$* -m "not slow"
 
 check: $(INSTALLED)

@@ -10,7 +10,7 @@ BUDGET_US = 15.0
 
 
 def run() -> None:
-    """Print the median per op and the cost that recording adds."""
+    """Print the median per op."""
     torch.set_num_threads(1)
     with torch.no_grad():
         _run()
@@ -38,24 +38,3 @@ def _run() -> None:
         if not name.endswith(" cpu"):
             cpu = figures.get(f"{name} cpu")
             row(name, figures[name], "us", BUDGET_US if cpu else None, f"cpu {cpu:.2f} us" if cpu else "")
-    _recording(x, y)
-
-
-def _recording(x: torch.Tensor, y: torch.Tensor) -> None:
-    import neuron_lab
-
-    def plain() -> None:
-        for _ in range(200):
-            x + y  # the op is the point
-
-    def recorded() -> None:
-        with neuron_lab.profile(quiet=True):
-            plain()
-
-    figures = medians_us({"plain": plain, "recorded": recorded}, rounds=30, number=1)
-    row(
-        "a profile around 200 adds, per op",
-        (figures["recorded"] - figures["plain"]) / 200,
-        "us",
-        note="the session's own cost included",
-    )

@@ -49,21 +49,24 @@ class NeffCache:
 
     location: CacheLocation
     entries: tuple[NeffEntry, ...]
-    top: int = 20
-    at: float = 0.0
+    top: int
+    at: float
     """When it was looked at, in seconds since the epoch."""
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a NEFF, all of them."""
+        """One row a NEFF, all of them: bytes of the file, `used` in UTC, `compile_s` for trace, lower and compile, `hits` in this process;
+        missing where something is not known."""
         return neffs_frame(self.entries)
 
     def prune(
         self, *, older_than: str | float | None = None, keep: str | int | None = None, dry_run: bool = False
     ) -> CacheCleaning:
         """Delete NEFF files that were not used for `older_than` ("7d", or seconds), then the least recently used beyond `keep` ("2GB",
-        or bytes, of the device's own kind of NEFFs). Programs that run are not disturbed: what they have loaded stays with them. Files that were used since this
-        listing was made are left.
+        or bytes), of the device's own kind.
+
+        Programs that run are not disturbed: what they have loaded stays with them. Files that were used since this listing was made
+        are left.
 
         dry_run: delete nothing, tell what would go. Raises UsageProblem for values that make no sense, or when both are missing.
         """
@@ -82,7 +85,7 @@ class NeffCache:
         """Delete every NEFF file, and let this process forget those in its memory: the next call of each op compiles again.
 
         Graphs of torch.compile that are loaded stay so. Files of the other kind of device (real ones, while the emulator serves) are
-        left. dry_run: delete nothing, tell what would go.
+        left, and those that were used since this listing was made. dry_run: delete nothing, tell what would go.
         """
         return self._remove(tuple(row for row in self._own() if row.bytes is not None), dry_run, forget=True)
 
@@ -97,33 +100,30 @@ class NeffCache:
         emptied = leftovers if dry_run else [file for file in leftovers if neff.remove(file)]
         own = [row for row in self._own() if row.bytes is not None]
         freed = sum(row.bytes or 0 for row in gone)
-        forgotten = None
-        if forget:
-            forgotten = device.forget_neffs(dry_run=dry_run)
         return CacheCleaning(
             CacheChange(
-                directory=_shown(self.location),
+                directory=str(self.location),
                 removed=gone,
                 freed=freed + sum(file.size for file in emptied),
                 left=len(own) - len(gone),
                 left_bytes=sum(row.bytes or 0 for row in own) - freed,
                 skipped=len(chosen) - len(gone),
                 others=sum(row.bytes is not None for row in self.entries) - len(own),
-                forgotten=forgotten,
+                forgotten=device.forget_neffs(dry_run=dry_run) if forget else None,
                 dry_run=dry_run,
             )
         )
 
     def to_text(self) -> str:
         """The table as text, 100 columns at most."""
-        return render.cache_text(_shown(self.location), self.entries, self.top, self.at)
+        return render.cache_text(str(self.location), self.entries, self.top, self.at)
 
     def to_html(self) -> str:
         """The table as one self-contained HTML fragment."""
-        return render.cache_html(_shown(self.location), self.entries, self.top, self.at)
+        return render.cache_html(str(self.location), self.entries, self.top, self.at)
 
     def __repr__(self) -> str:
-        return f"<NEFF cache: {_shown(self.location)}, {len(self.entries)} NEFFs>"
+        return f"<NEFF cache: {self.location}, {len(self.entries)} NEFFs>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": self.to_text(), "text/html": self.to_html()}
@@ -183,9 +183,3 @@ def _told(path: Path, header: neff.Header) -> tuple[str, bool, float | None]:
 
 def _file(root: Path, row: NeffEntry) -> neff.CachedFile:
     return neff.CachedFile(row.key, neff.path_of(root, row.key), row.bytes or 0, row.used or 0.0)
-
-
-def _shown(location: CacheLocation) -> str:
-    if location.root is None:
-        return f"switched off by {location.chosen_by}=1"
-    return f"{location.root} ({location.chosen_by or 'the default'})"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from neuron_lab.errors import UsageProblem
 from neuron_lab.report import OutputDifference
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-def differences(actual: dict[str, Any], expected: dict[str, Any]) -> tuple[OutputDifference, ...]:
+
+def differences(actual: dict[str, Tensor], expected: dict[str, Tensor]) -> tuple[OutputDifference, ...]:
     """One row a tensor. Raises UsageProblem when the two do not hold the same tensors, by name, shape and dtype."""
     if actual.keys() != expected.keys():
         names = ", ".join(sorted(actual.keys() ^ expected.keys()))
@@ -24,13 +27,12 @@ def differences(actual: dict[str, Any], expected: dict[str, Any]) -> tuple[Outpu
     return tuple(rows)
 
 
-def same_values(one: Any, other: Any) -> bool:
-    """Whether two tensors are the same to the bit; NaN is the same as NaN."""
-    alike: bool = one.shape == other.shape and one.dtype == other.dtype
-    return alike and _difference("", one, other).max_abs == 0
+def same_values(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape, dtype and values; NaN is the same as NaN, 0.0 as -0.0."""
+    return one.shape == other.shape and one.dtype == other.dtype and _difference("", one, other).max_abs == 0
 
 
-def _difference(name: str, got: Any, want: Any) -> OutputDifference:
+def _difference(name: str, got: Tensor, want: Tensor) -> OutputDifference:
     import torch
 
     dtype = str(want.dtype).removeprefix("torch.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from statistics import median_low
 from typing import Any
 
 from neuron_lab import device
@@ -36,15 +37,17 @@ def compare(
     """Run `function(*args, **kwargs)` eagerly and under `torch.compile(backend="neuron")`.
 
     Both start each call from the same tensors and random numbers. The first calls are cold: the NEFF cache, on disk and in
-    memory, is an empty one for the time being, and the compilers have been started. Then `rounds` warm calls of each, in turns,
-    synchronised. Parameters, buffers, gradients, optimizer state, random numbers, grad mode, default device, NEFF cache and what
-    Dynamo has compiled for you are as before.
+    memory, is an empty one for the time being, and the compilers have been started; the middle one of up to three is told. Then
+    `rounds` warm calls of each, in turns, synchronised. Parameters, buffers, gradients, optimizer state, random numbers, grad mode,
+    default device, NEFF cache and what Dynamo has compiled for you are as before.
 
     train: run backward from the result, a loss or an object with `.loss`, and compare the gradients too. A function that runs
-    backward and its optimizer itself needs no `train`. rounds: at least 5. clock: nanoseconds.
+    backward and its optimizer itself needs no `train`. rounds: at least 5. label: what the result calls the program, by default the
+    function's name. clock: nanoseconds.
 
     Raises UsageProblem, beginning with "not comparable", when two eager calls differ, when the results are of different kinds, or
-    when nothing ran on the device; DeviceProblem when nothing can be measured. What `function` raises passes through.
+    when nothing ran on the device; DeviceProblem when nothing serves `neuron`, and on Trainium, where a recording waits for every op.
+    What `function` raises passes through.
     """
     if rounds < 5:
         raise UsageProblem(f"rounds={rounds}: fewer than 5 warm calls say nothing about their spread")
@@ -159,7 +162,7 @@ def _trial(label: str, run: _Step, bench: _Bench, rounds: int) -> Trial:
     outputs = differences(bench.left(result), expected)
     colds = _cold_again(bench, first, lambda: eager)
     compiled_colds = _cold_again(bench, first_compiled, lambda: _compiled(run))
-    reload_ns = sorted(bench.timed(_compiled(run))[0] for _ in compiled_colds)[(len(compiled_colds) - 1) // 2]
+    reload_ns = median_low(bench.timed(_compiled(run))[0] for _ in compiled_colds)
     eager_ns, compiled_ns = _in_turns(bench, eager, compiled, rounds)
     _, _, eager_warm = bench.recorded(eager)
     _, _, compiled_warm = bench.recorded(compiled)
@@ -235,7 +238,8 @@ def _in_turns(
 
 
 def _side(name: str, colds: list[_Cold], warm: Report, warm_ns: tuple[int, ...]) -> TrialSide:
-    cold = sorted(colds, key=lambda run: run.took_ns)[(len(colds) - 1) // 2]
+    middle = median_low(run.took_ns for run in colds)
+    cold = next(run for run in colds if run.took_ns == middle)
     found = cold.report.summary
     # A core on which nothing was taken has no peak of its own in the span.
     used = [item.used for item in warm.recording.memory_log.peaks] + [core.used for core in warm.recording.memory]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import inspect
 import os
-import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from neuron_lab import _notebook
 from neuron_lab.report import GraphBreak
 
 
@@ -85,9 +85,7 @@ def _place(reason: Any) -> str:
     if not reason.user_stack:
         return "an unknown line"
     frame = reason.user_stack[-1]
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    named = None if shell is None else shell.compile.format_code_name(frame.filename)
-    return f"{named[1] if named else os.path.basename(frame.filename)} line {frame.lineno}"
+    return f"{_notebook.cell_name(frame.filename) or os.path.basename(frame.filename)} line {frame.lineno}"
 
 
 @contextmanager

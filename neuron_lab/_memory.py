@@ -25,7 +25,7 @@ class Memory:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a block of HBM, the largest first."""
+        """One row a block of HBM, the largest first: names, kind, core, bytes, shape and dtype of the largest tensor in it."""
         import pandas as pd
 
         columns = ["name", "kind", "core", "bytes", "shape", "dtype", "names"]

@@ -109,7 +109,7 @@ def _not_one(prefix: str, found: list[NeffEntry], listing: NeffCache) -> str:
     more = f" and {len(rows) - _CANDIDATES} more" if len(rows) > _CANDIDATES else ""
     if found:
         return f"{prefix!r} begins {len(found)} keys: {shown}{more}"
-    where = f"there are {shown}{more}" if rows else f"the cache is empty ({listing.location.root or 'switched off'})"
+    where = f"there are {shown}{more}" if rows else f"the cache is empty: {listing.location}"
     return f"no NEFF's key begins with {prefix!r}; {where}; a file needs its path, as in ./name.neff"
 
 

@@ -1,4 +1,7 @@
-"""What a notebook itself keeps alive: Out, `_`, `_5`, the last traceback. Found for `memory()`, let go of for `memory(free=True)`."""
+"""The notebook around the program: its shell, the names of its cells, and what it keeps alive itself.
+
+That is Out, `_`, `_5` and the last traceback: found for `memory()`, let go of for `memory(free=True)`.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,15 @@ _LAST = ("last_exc", "last_value", "last_traceback", "last_type")
 def shell() -> Any:
     """The IPython shell that runs, None without one."""
     return sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+
+
+def cell_name(file: str) -> str | None:
+    """ "In[12]" for the file that IPython gave a cell's code, None for any other."""
+    running = shell()
+    if running is None or (named := running.compile.format_code_name(file)) is None:
+        return None
+    kind, name = named
+    return str(name) if kind == "Cell" else None
 
 
 def roots() -> list[Root]:

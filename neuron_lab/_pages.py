@@ -25,9 +25,10 @@ class Page:
 
 
 def recompiles(profile: Profile | None = None) -> Page:
-    """Why each NEFF of a profile, the latest by default, was made: the nearest signature, what differs, the cost and the fix.
+    """Why each NEFF of a profile, the latest by default, was made: the nearest signature, what differs, the cost and the fix. And why
+    torch.compile traced functions again: the guard that failed, and the line that called.
 
-    `profile.recompiles` is the same as a DataFrame. Raises UsageProblem when nothing was profiled yet.
+    `profile.recompiles` and `profile.graphs` are the same as DataFrames. Raises UsageProblem when nothing was profiled yet.
     """
     report = (profile or last()).report
     return Page(render.recompiles_text(report), render.recompiles_html(report))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
-from typing import Any
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
 from neuron_lab import device
 from neuron_lab._profile import profile
 from neuron_lab._result import Profile
+
+if TYPE_CHECKING:
+    from neuron_lab.widgets._live import Live
 
 _MODES = ("eager", "compiled")
 _LABEL = 60
@@ -21,7 +24,7 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # no types
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], arguments: dict[str, Any]) -> None:
         self.result: Profile | None = None
-        self._explorer: Any = None
+        self._explorer: Live | None = None
         self._function = function
         self._args = args
         self._compiled: Callable[..., Any] | None = None
@@ -43,7 +46,10 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # no types
         super().__init__([self._top, self._output])
 
     def run(self) -> None:
-        """What the button does: run with the values of the controls, profile it, show the explorer. What it prints stands above that."""
+        """What the button does: run with the values of the controls, profile it, show the explorer.
+
+        What the run prints, and an error that it raises, stands above the explorer.
+        """
         self._run.disabled, self._run.description = True, "runs …"
         try:
             self._output.clear_output()
@@ -62,12 +68,10 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # no types
         with self._on_core():
             if self._warm.value:
                 call()
-            try:
-                with profile(label=self._label(chosen)) as result:
-                    call()
-            finally:
-                self.result = result
-                self._show(result)
+            # A run that fails has its profile too; one that cannot be profiled has none.
+            with ExitStack() as after, profile(label=self._label(chosen)) as result:
+                after.callback(self._show, result)
+                call()
 
     def _chosen_function(self) -> Callable[..., Any]:
         if self._mode.value == "eager":
@@ -78,13 +82,14 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # no types
             self._compiled = torch.compile(self._function, backend="neuron")
         return self._compiled
 
-    def _on_core(self) -> Any:
+    def _on_core(self) -> AbstractContextManager[Any]:
         """Core 0 is where a tensor on "neuron" goes anyway."""
         if not self._core.value:
             return nullcontext()
         import torch
 
-        return torch.get_device_module("neuron").device(self._core.value)
+        chosen: AbstractContextManager[Any] = torch.get_device_module("neuron").device(self._core.value)
+        return chosen
 
     def _label(self, chosen: dict[str, Any]) -> str:
         name = getattr(self._function, "__name__", type(self._function).__name__)
@@ -92,6 +97,7 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # no types
         return f"{name}({values})"[:_LABEL] + (" compiled" if self._mode.value == "compiled" else "")
 
     def _show(self, result: Profile) -> None:
+        self.result = result
         if self._explorer is not None:
             self._explorer.release()
         self._explorer = result.explore()

@@ -6,7 +6,6 @@ import asyncio
 import functools
 import inspect
 import re
-import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -36,15 +35,6 @@ def _flow() -> object:
     return threading.get_ident(), task
 
 
-def _cell_name(file: str) -> str | None:
-    """ "In[12]" for the file that IPython gave a cell's code, None for any other."""
-    shell: Any = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    if shell is None or (named := shell.compile.format_code_name(file)) is None:
-        return None
-    kind, name = named
-    return str(name) if kind == "Cell" else None
-
-
 class Session:
     """One running profile: what `profile` and the cell magic share. `start`, `stop`, then `finish` makes the Profile readable.
 
@@ -58,7 +48,7 @@ class Session:
             history=device.compile_history,
             memory=device.core_memory,
             late_variables=device.late_variables,
-            cell_name=_cell_name,
+            cell_name=_notebook.cell_name,
             graphs=device.graph_compiles,
             reads_clock=bool(_CLOCK.search(source)),
         )
@@ -107,10 +97,10 @@ class ProfileBlock:
 
     def _own(self) -> Session:
         """The session that was entered last in this thread and task: blocks beside each other end in any order."""
-        flow, last = _flow(), len(self._open) - 1
+        flow = _flow()
         own = [index for index, (opener, _) in enumerate(self._open) if opener == flow]
         # A generator may be closed by another thread than the one that opened it.
-        return self._open.pop(own[-1] if own else last)[1]
+        return self._open.pop(own[-1] if own else -1)[1]
 
     def __call__(self, function: Callable[_Params, _Result]) -> Callable[_Params, _Result]:
         """Profile every call of `function`, which may be a coroutine function. Raises UsageProblem for a generator function."""
@@ -176,7 +166,8 @@ def profile(
     "device", "fallback", "calls" or "bytes". min_ms: leave out rows that took less in all. by: what a row stands for, "op",
     "neff", "line" or "module". quiet: False shows the report at the end.
 
-    Raises UsageProblem for a value that makes no sense and for a generator function, DeviceProblem on entry when nothing can be measured.
+    Raises UsageProblem for a value that makes no sense and for a generator function, DeviceProblem on entry when nothing can be
+    measured.
     """
     block = ProfileBlock(View(top=top, sort=sort, min_ms=min_ms, by=by), label, quiet)
     return block if function is None else block(function)

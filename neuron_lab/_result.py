@@ -6,7 +6,7 @@ import os
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, overload
 
-from neuron_lab import _files, _session, render, widgets
+from neuron_lab import _files, _notebook, _session, render, widgets
 from neuron_lab._comparison import Comparison
 from neuron_lab.errors import FileProblem, UsageProblem
 from neuron_lab.recording import LARGEST_BYTES, Recording, dumps, loads
@@ -44,7 +44,10 @@ def load(path: str | os.PathLike[str]) -> Profile:
 
 
 class Profile:
-    """A finished profile. In a notebook it displays as the report; `.ops` and its neighbours are pandas DataFrames."""
+    """A finished profile. In a notebook it displays as the report; `.ops` and its neighbours are pandas DataFrames.
+
+    The end of a column's name is its unit: `_s` seconds, `_ms` milliseconds, `bytes`; `share` is a part of the wall time, 0 to 1.
+    """
 
     def __init__(self, report: Report | None = None, view: View | None = None) -> None:
         self._view = view or View()
@@ -112,12 +115,12 @@ class Profile:
 
     @property
     def fallbacks(self) -> pd.DataFrame:
-        """One row an op and reason that ran on the CPU."""
+        """One row an op and the reason for which it ran on the CPU: calls and ms."""
         return self.report.fallbacks
 
     @property
     def copies(self) -> pd.DataFrame:
-        """One row a direction: h2d, d2h, d2d."""
+        """One row a direction, h2d, d2h, d2d: calls, ms, bytes."""
         return self.report.copies
 
     @property
@@ -225,10 +228,7 @@ class Profile:
 
 def display(result: Profile | Comparison) -> None:
     """Through IPython where there is a shell, so that the front end picks text or HTML; printed otherwise."""
-    import sys
-
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    if shell is None:
+    if _notebook.shell() is None:
         print(result.to_text())
         return
     from IPython import display as front_end

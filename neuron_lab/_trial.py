@@ -19,12 +19,13 @@ class CompileTrial:
 
     @property
     def sides(self) -> pd.DataFrame:
-        """One row for eager, one for compiled: cold and compile seconds, NEFFs, warm latency in ms, peak HBM in bytes."""
+        """One row for eager, one for compiled: seconds of the middle one of `cold_n` first calls and of compiling in it, NEFFs, warm
+        latency of `n` calls in ms, peak HBM in bytes."""
         return trial_frame(self.trial)
 
     @property
     def outputs(self) -> pd.DataFrame:
-        """One row a tensor of the result: `max_abs` and `max_rel` from the eager one."""
+        """One row a tensor of the result: how far it is from the eager one, `max_abs` in its own unit, `max_rel` as a part of the value."""
         return trial_outputs_frame(self.trial)
 
     @property

@@ -321,8 +321,8 @@ assert warm.summary.cold_calls == 0
 # %% [markdown]
 # ## Your turn: a control panel
 #
-# `neuron_lab.panel` makes a control of each argument. Choose a batch size, press *Run*, and look at the profile of that run:
-# a batch size that is new compiles unless it runs once before, and *compiled* is `torch.compile(backend="neuron")`.
+# `neuron_lab.panel` makes a control of each argument. Choose a batch size, press *Run*, and look at the profile of that run.
+# Without *run once before*, a batch size that is new compiles in it; *compiled* is `torch.compile(backend="neuron")`.
 
 
 # %%
@@ -342,6 +342,8 @@ neuron_lab.panel(predict, batch=(1, 64))
 #
 # - `01_what_happens_when_an_op_runs` follows one op down the whole road and opens the NEFF it leaves on disk.
 # - `02_reading_a_profile` and `03_recompiles_and_how_to_stop_them` find what costs time, and remove it.
+# - `04_fallbacks_dtypes_and_narrowing`, `05_memory_by_name_peaks_leaks_oom` and `06_eager_or_compiled` ask the other questions:
+#   what runs on the CPU, what holds HBM, and whether `torch.compile` pays.
 # - `%neuron --help` lists the commands, `%neuron profile --help` the options. `%neuron last` shows the latest report again.
 # - In a script: `with neuron_lab.profile() as p: ...`, then `p.show()`.
 # - `print(y.cpu())` rather than `print(y)`: printing a device tensor formats it with device ops, and those are compiled

@@ -436,7 +436,7 @@ assert neff.read(path).verified
 # **4.** Which signature took the compiler longest? The cache was cleared from memory twice, so ask the files.
 
 # %% [markdown]
-# *Solution.* `neff.json` keeps the seconds of each stage; `compile_s` is the compiler's.
+# *Solution.* `neff.json` keeps the seconds of each stage; `compile_s` is the compiler's. `%neuron neff --sort compile` lists their sums.
 
 # %%
 spent = [neff.read(file.path).json("neff.json") for file in neff.scan(cache)]

@@ -56,9 +56,10 @@ fallen.fallbacks
 # | its result's size depends on the data | keep the size fixed, see below |
 # | random numbers are drawn on the host | mostly harmless: a few bytes go up, once |
 #
-# Which ops fall back is the emulator's answer here; TorchNeuron's list is another one. What it costs in a loop is the same:
-# a wait each time. The mend is the same too: other ops, or once instead of often. The largest singular value also comes out
-# of a few products (power iteration), and all six matrices can go at once.
+# Which ops fall back is the emulator's answer here; TorchNeuron's list is another one. NRN032 names ops that run compiled here
+# and have no kernel in its list of April 2026, `argmax` for one. What a fallback costs in a loop is the same: a wait each time.
+# The mend is the same too: other ops, or once instead of often. The largest singular value also comes out of a few products
+# (power iteration), and all six matrices can go at once.
 
 
 # %%

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from neuron_lab import emulator
+from neuron_lab.device import Hook, RawLog
 from neuron_lab.emulator import events
 
 DEVICE = "neuron"
@@ -53,6 +54,17 @@ def hbm_limit() -> Iterator[Callable[[int], None]]:
     before = emulator.hbm_limit()
     yield emulator.set_hbm_limit
     emulator.set_hbm_limit(before)
+
+
+def recorded(work: Callable[[], object], session: Hook | None = None) -> RawLog:
+    """What one session sees of `work`; by default the fast hook's."""
+    session = session or events.hook()
+    session.start()
+    try:
+        work()
+    finally:
+        log = session.stop()
+    return log
 
 
 def environment(changes: Mapping[str, str | None]) -> dict[str, str]:

@@ -14,8 +14,9 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from html import escape
 from statistics import median
-from typing import Any, Protocol
+from typing import Protocol, TextIO
 
+from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 
 _THRESHOLD_S = 1.0
@@ -178,7 +179,7 @@ class Drawer:
 class NotebookLine:
     """An output of the cell that is replaced in place."""
 
-    def __init__(self, publisher: Any) -> None:
+    def __init__(self, publisher: DisplayPublisher) -> None:
         self._publisher = publisher
         self._id = f"neuron_lab-progress-{id(self):x}-{time.time_ns():x}"
         self._shown = False
@@ -194,7 +195,7 @@ class NotebookLine:
 class TerminalLine:
     """The terminal's current line, written over."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def show(self, text: str, *, last: bool) -> None:
@@ -208,7 +209,7 @@ def line_of(shell: InteractiveShell) -> Callable[[], Line | None] | None:
 
     A cell whose output is captured gets none, and neither does its capture.
     """
-    publisher: Any = shell.display_pub
+    publisher: DisplayPublisher = shell.display_pub
     if getattr(shell, "kernel", None) is not None:
         return lambda: NotebookLine(publisher) if shell.display_pub is publisher else None
     stream = sys.stderr

@@ -1,8 +1,8 @@
 """List the NEFFs of the cache, or open one: op, signature, cost, static memory, tensors, header, members, StableHLO.
 
-%neuron neff              every NEFF on disk and in memory, the last used first
-%neuron neff 3fa2         the one whose key begins so
-%neuron neff ./model.neff any NEFF file, real or emulated
+%neuron neff                 every NEFF on disk and in memory, the last used first
+%neuron neff 3fa2            the one whose key begins so
+%neuron neff ./model.neff    any NEFF file, real or emulated
 """
 
 from __future__ import annotations

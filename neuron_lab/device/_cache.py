@@ -10,7 +10,7 @@ from pathlib import Path
 from neuron_lab.device._resolve import resolve
 
 # TorchNeuron's own (its April 2026 snapshot, csrc/core/cache; torch/reference/env-vars).
-_DIRECTORY = "TORCH_NEURONX_NEFF_CACHE_DIR"
+DIRECTORY = "TORCH_NEURONX_NEFF_CACHE_DIR"
 _DISABLED = "TORCH_NEURONX_NEFF_DISABLE_CACHE"
 _DEFAULT = Path("/tmp/neff_cache")
 _GRAPH = "graph::"
@@ -18,16 +18,27 @@ _GRAPH = "graph::"
 
 @dataclass(frozen=True, slots=True)
 class CacheLocation:
-    """`root` is None when nothing is kept on disk; `chosen_by` the variable that decided, "" for none; `emulated`: whose NEFFs go there."""
+    """`root` is None when nothing is kept on disk; `chosen_by` is the variable that decided, "" for none.
+
+    `emulated` tells whose NEFFs go there.
+    """
 
     root: Path | None
     chosen_by: str
     emulated: bool
 
+    def __str__(self) -> str:
+        if self.root is None:
+            return f"switched off by {self.chosen_by}=1"
+        return f"{self.root} ({self.chosen_by or 'the default'})"
+
 
 @dataclass(frozen=True, slots=True)
 class LoadedNeff:
-    """A NEFF in this process's memory, of an op or a graph. `hits` are its launches after the first; `made_ns` 0 when it came from disk."""
+    """A NEFF in this process's memory, of an op or a graph.
+
+    `hits` are its launches after the first; `made_ns` is what making it took, 0 when it came from disk.
+    """
 
     key: str
     op: str
@@ -44,8 +55,8 @@ def cache_location() -> CacheLocation:
         return CacheLocation(*cache.location(), emulated=True)
     if os.environ.get(_DISABLED) == "1":
         return CacheLocation(None, _DISABLED, emulated=False)
-    chosen = os.environ.get(_DIRECTORY)
-    return CacheLocation(Path(chosen) if chosen else _DEFAULT, _DIRECTORY if chosen else "", emulated=False)
+    chosen = os.environ.get(DIRECTORY)
+    return CacheLocation(Path(chosen) if chosen else _DEFAULT, DIRECTORY if chosen else "", emulated=False)
 
 
 def loaded_neffs() -> tuple[LoadedNeff, ...]:

@@ -7,9 +7,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+from neuron_lab.device._cache import DIRECTORY
 from neuron_lab.device._resolve import resolve
-
-_CACHE = "TORCH_NEURONX_NEFF_CACHE_DIR"
 
 
 @contextmanager
@@ -29,13 +28,13 @@ def fresh_caches() -> Iterator[None]:
 
 @contextmanager
 def _empty_directory() -> Iterator[None]:
-    before = os.environ.get(_CACHE)
+    before = os.environ.get(DIRECTORY)
     with tempfile.TemporaryDirectory(prefix="neuron_lab-fresh-") as folder:
-        os.environ[_CACHE] = folder
+        os.environ[DIRECTORY] = folder
         try:
             yield
         finally:
             if before is None:
-                del os.environ[_CACHE]
+                del os.environ[DIRECTORY]
             else:
-                os.environ[_CACHE] = before
+                os.environ[DIRECTORY] = before

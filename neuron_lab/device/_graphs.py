@@ -21,7 +21,8 @@ def graph_compiles(since_ns: int, until_ns: int) -> tuple[list[tuple[Any, ...]],
 
     (graph, function, file, first line, where, unix_ns, duration_ns, reasons, failure): `graph` is Dynamo's "2/1", the second compile
     of function 2; `where` the user's line that called, (file, first line, function, line) or None; `reasons` the guard that
-    failed of each compile before, the newest first, () for a function's first; `failure` why nothing was compiled, "" when it was. Dynamo keeps the newest 64.
+    failed of each compile before, the newest first, () for a function's first; `failure` why nothing was compiled, "" when it was.
+    Dynamo keeps the newest 64.
     """
     utils: Any = sys.modules.get("torch._dynamo.utils")
     if utils is None:
@@ -81,7 +82,7 @@ def _blocks_from_the_end(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 def _row(item: Any, function: Any, begun_ns: int, reasons: tuple[str, ...]) -> tuple[Any, ...]:
     """`function` is the newest record that names the function: when the limit is hit, Dynamo's own does not."""
-    duration_ns = int(((item.end_time_us or 0) * 1000 - begun_ns) if item.end_time_us else 0)
+    duration_ns = max(0, item.end_time_us * 1000 - begun_ns) if item.end_time_us else 0
     return (
         str(item.compile_id),
         str(function.co_name) if function is not None else "",
@@ -89,7 +90,7 @@ def _row(item: Any, function: Any, begun_ns: int, reasons: tuple[str, ...]) -> t
         int(function.co_firstlineno or 0) if function is not None else 0,
         _caller(str(item.compile_id), begun_ns, duration_ns) or _user_frame(item.stack_trace or ()),
         begun_ns,
-        max(0, duration_ns),
+        duration_ns,
         tuple(reason[:_LONGEST] for reason in reasons[:_MOST]),
         f"{item.fail_type}: {item.fail_reason or ''}"[:_LONGEST] if item.fail_type else "",
     )
@@ -108,7 +109,10 @@ def _caller(graph: str, begun_ns: int, duration_ns: int) -> tuple[str, int, str,
 
 
 def _user_frame(stack: Sequence[str]) -> tuple[str, int, str, int] | None:
-    """The innermost of the user's frames around the compiled function, which is the last. Dynamo leaves out a direct caller."""
+    """The innermost of the user's frames around the compiled function, which is the last. Dynamo leaves out a direct caller.
+
+    The text does not tell where that frame's function begins: the line itself stands for it.
+    """
     for text in reversed(stack[:-1]):
         frame = _FRAME.fullmatch(text)
         if frame is not None and is_user_file(frame[3]):

@@ -57,16 +57,13 @@ def hook() -> Hook:
     info = resolve()
     if info.kind == "none":
         raise DeviceProblem(f"no device serves `neuron` here ({info.why}); `%neuron status` tells what was found")
-    fresh: Hook
     if info.kind == "trainium":
         from neuron_lab.device import generic
 
-        fresh = generic.hook()
-    else:
-        from neuron_lab.emulator import events
+        return generic.hook()
+    from neuron_lab.emulator import events
 
-        fresh = events.hook()
-    return fresh
+    return events.hook()
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class RawLog(Protocol):
-    """What one recording session saw. Every `*_ns` is on the `time.perf_counter_ns` clock."""
+    """What one recording session saw. Every `*_ns` is on the clock of `neuron_lab.device.now_ns`."""
 
     @property
     def ops(self) -> Sequence[tuple[Any, ...]]:
@@ -15,7 +15,10 @@ class RawLog(Protocol):
 
     @property
     def totals(self) -> Sequence[tuple[Any, ...]]:
-        """(op, kind, neff, core, calls, cold_calls, total_ns, device_ns, bytes[, where[, module, phase]]); exact. `where`: (file, first line, function, line) or None."""
+        """(op, kind, neff, core, calls, cold_calls, total_ns, device_ns, bytes[, where[, module, phase]]); exact.
+
+        `where`, here and below: (file, first line of the function, function, line) or None.
+        """
 
     @property
     def compiles(self) -> Sequence[tuple[Any, ...]]:
@@ -27,7 +30,7 @@ class RawLog(Protocol):
 
     @property
     def copies(self) -> Sequence[tuple[Any, ...]]:
-        """(direction, core, start_ns, end_ns, bytes); a ring, newest kept."""
+        """(direction, core, start_ns, end_ns, bytes[, where]); a ring, newest kept."""
 
     @property
     def copy_totals(self) -> Sequence[tuple[Any, ...]]:

@@ -54,7 +54,7 @@ def describe() -> dict[str, Any]:
         },
         "cores": [{"used": memory["current"], "limit": limit, "peak": memory["peak"]} for memory in memories],
         "cache": {
-            "dir": str(disk.root) if disk.root is not None else "switched off by the environment",
+            "dir": str(disk.root) if disk.root is not None else f"switched off by {cache.location()[1]}=1",
             "entries": len(files),
             "bytes": sum(file.size for file in files),
             "hits_memory": sum(plan[3] for plan in shim.plans() if plan[1] == "compiled"),

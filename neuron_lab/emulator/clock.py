@@ -1,4 +1,7 @@
-"""The clock of every event: the process's own, or one that moves by a fixed step whenever it is read, so that two runs tell the same times."""
+"""The clock of every event: the process's own, or one that moves by a fixed step whenever it is read.
+
+A test steps it, so that two runs tell the same times.
+"""
 
 from __future__ import annotations
 

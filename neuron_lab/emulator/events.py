@@ -20,8 +20,10 @@ __all__ = [
     "compiling",
     "counters",
     "history",
+    "history_set_aside",
     "hook",
     "observers",
+    "started",
     "watchers",
 ]
 

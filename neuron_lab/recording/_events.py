@@ -102,9 +102,9 @@ class Compile:
 class GraphCompile:
     """One function that torch.compile traced. `graph` is Dynamo's number of it: "2/1" is the second compile of function 2.
 
-    `where` is the user's line that called the function, None when it is not known. `reasons` are the guards that failed,
-    in Dynamo's words, of each compile of the function before, the newest first, () for its first; `failure` says why nothing was compiled, "" when it was. The time is the whole of it,
-    the NEFFs it made included.
+    `where` is the user's line that called the function, None when it is not known. `reasons` are the guards that failed, in
+    Dynamo's words, of each compile of the function before, the newest first, () for its first; `failure` says why nothing was
+    compiled, "" when it was. The time is the whole of it, the NEFFs it made included.
     """
 
     graph: str

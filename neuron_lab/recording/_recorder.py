@@ -72,9 +72,10 @@ class Recorder:
         kept: Callable[[], tuple[Kept, ...]] | None = None,
         stopped_at: Where | None = None,
     ) -> Recording:
-        """Stop if that is still to do, and hand back the Recording. `error` names the exception that cut the span short, at a line of the user's.
+        """Stop if that is still to do, and hand back the Recording.
 
-        `kept` finds what only the notebook's history keeps alive; it takes a while and is asked only when that may matter.
+        `error` names the exception that cut the span short, `stopped_at` the user's line that it came out of. `kept` finds what only
+        the notebook's history keeps alive; it takes a while and is asked only when that may matter.
         """
         self.stop()
         assert self._raw is not None and self._start_ns is not None and self._end_ns is not None

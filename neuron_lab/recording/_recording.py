@@ -34,7 +34,6 @@ from neuron_lab.recording._sources import Source
 _Record = TypeVar("_Record")
 _Event = TypeVar("_Event", OpCall, Copy, MemoryChange)
 
-
 # Ops that get a layer's own tensors: their signatures tell the sizes of a model, whatever a span does with them.
 LAYERS = frozenset(
     f"aten::{name}"
@@ -239,13 +238,13 @@ def _many(kind: type[_Event], rows: Iterable[tuple[Any, ...]]) -> tuple[_Event, 
     last: int = len(kind._fields) - 1
     places: dict[Any, Where | None] = {None: None}
 
-    def place(row: tuple[Any, ...]) -> Where | None:
+    def new_place(row: tuple[Any, ...]) -> Where | None:
         return places.setdefault(row[last], Where._make(row[last])) if len(row) > last else None
 
-    def placed(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    def fields_of(row: tuple[Any, ...]) -> tuple[Any, ...]:
         known = len(row) > last and row[last] in places
-        return (*row[:last], places[row[last]] if known else place(row))
+        return (*row[:last], places[row[last]] if known else new_place(row))
 
-    make = functools.partial(tuple.__new__, kind)  # `_make` is a Python function: half the time again
+    make = functools.partial(tuple.__new__, kind)  # `kind._make` is a Python function and takes half as long again
     with uncollected():
-        return tuple(map(make, map(placed, rows)))
+        return tuple(map(make, map(fields_of, rows)))

@@ -9,7 +9,7 @@ from textwrap import wrap
 from neuron_lab.render._format import DASH, count, duration, plural, printable, shorten, size, wrapped
 from neuron_lab.render._grid import aligned
 from neuron_lab.render._style import STYLE
-from neuron_lab.report import CacheChange, NeffEntry
+from neuron_lab.report import CacheChange, NeffEntry, short_signature
 
 _WIDTH = 100
 _KEY = 8
@@ -111,7 +111,7 @@ def _rest(rows: Sequence[NeffEntry], top: int) -> list[str]:
 def _name(row: NeffEntry) -> str:
     if row.problem:
         return f"cannot be read: {row.problem}"
-    signature = row.signature.removesuffix(" default=float32")
+    signature = short_signature(row.signature)
     if row.op.startswith("graph::"):
         return f"{row.op.removeprefix('graph::')}{signature.removeprefix('graph')}"
     return signature or row.op
@@ -122,11 +122,11 @@ def _cells(row: NeffEntry, now: float) -> tuple[str, ...]:
         DASH if row.bytes is None else size(row.bytes),
         DASH if row.compile_s is None else duration(row.compile_s * 1e9),
         DASH if row.hits is None else count(row.hits),
-        DASH if row.used is None else ago(now - row.used),
+        DASH if row.used is None else _ago(now - row.used),
     )
 
 
-def ago(seconds: float) -> str:
+def _ago(seconds: float) -> str:
     """ "now", "5 min ago", "3 h ago", "12 d ago"."""
     if seconds < 60:
         return "now"

@@ -9,7 +9,7 @@ from neuron_lab.render import _words
 from neuron_lab.render._format import DASH, count, duration, plural, printable, shorten
 from neuron_lab.render._grid import aligned, grid_html
 from neuron_lab.render._style import STYLE
-from neuron_lab.report import Difference, OpChange
+from neuron_lab.report import Difference, OpChange, short_signature
 
 _WIDTH = 100
 _OPS = 10
@@ -131,7 +131,7 @@ def _news(found: Difference) -> list[str]:
     lines = []
     for item in found.new_neffs[:_NAMED]:
         place = found.after.place_of_compile(item.neff)
-        name = item.signature.removesuffix(" default=float32")
+        name = short_signature(item.signature)
         cost = f"{'loaded in ' * (item.source == 'disk')}{duration(item.total_ns)}"
         lines.append(f"new NEFF{f' at {place}' if place else ''}, {cost}: {name}")
     if len(found.new_neffs) > _NAMED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from neuron_lab.report import plural as plural  # for the renderers, with the others
 from neuron_lab.report import three_digits
 
 DASH = "–"
@@ -46,11 +47,6 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
-def plural(number: int, noun: str) -> str:
-    """ "1 NEFF", "11 NEFFs"."""
-    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
-
-
 def ranges(numbers: Sequence[int]) -> str:
     """Ascending numbers in short: "0,2-5"."""
     runs: list[list[int]] = []
@@ -73,6 +69,11 @@ def share(part: float, whole: float) -> str:
 def shorten(text: str, width: int) -> str:
     """One line of at most `width` characters."""
     line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def cut(line: str, width: int) -> str:
+    """At most `width` characters; the blanks that align or indent it stay."""
     return line if len(line) <= width else line[: width - 1] + "…"
 
 

@@ -52,16 +52,14 @@ def _graphs_text(report: Report) -> list[str]:
 
 
 def _graphs_head(report: Report, graphs: Sequence[GraphCompile], again: Sequence[GraphCompile]) -> list[str]:
-    spent = [
-        duration(sum(row.duration_ns for row in rows)) for rows in (again, [row for row in graphs if not row.reasons])
-    ]
-    lines = [
+    first = [row for row in graphs if not row.reasons]
+    spent = [duration(sum(row.duration_ns for row in rows)) for rows in (again, first)]
+    line = (
         f"torch.compile: {count(len(again))} traced again in {spent[0]}, "
-        f"{len(graphs) - len(again)} for the first time in {spent[1]}"
-    ]
-    return (
-        [*lines, "PyTorch keeps only the newest of these: there were more"] if report.recording.graphs_lost else lines
+        f"{count(len(first))} for the first time in {spent[1]}"
     )
+    lost = ["PyTorch keeps only the newest of these: there were more"] if report.recording.graphs_lost else []
+    return [line, *lost]
 
 
 def recompiles_html(report: Report) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from neuron_lab.device import CoreMemory, Description, IgnoredVariable
-from neuron_lab.render._format import count, plural, ranges, shorten, size, wrapped
+from neuron_lab.render._format import count, cut, plural, ranges, shorten, size, wrapped
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import binary_size
 
@@ -22,7 +22,7 @@ def status_text(device: Description, versions: Mapping[str, str], ignored: Seque
     lines = [
         (name if index == 0 else "", line) for name, value in pairs for index, line in enumerate(value.split("\n"))
     ]
-    return "\n".join(_cut(f"{name:<{width}}  {line}") for name, line in lines)
+    return "\n".join(cut(f"{name:<{width}}  {line}", _WIDTH) for name, line in lines)
 
 
 def status_html(device: Description, versions: Mapping[str, str], ignored: Sequence[IgnoredVariable] | None) -> str:
@@ -35,11 +35,6 @@ def status_html(device: Description, versions: Mapping[str, str], ignored: Seque
 def _row(name: str, value: str, mark: str) -> str:
     lines = escape(value).replace("\n", "<br>")
     return f'<tr{mark}><th class="nrn-name" scope="row">{escape(name)}</th><td class="nrn-left">{lines}</td></tr>'
-
-
-def _cut(line: str) -> str:
-    # Not shorten(): the blanks that align the columns have to stay.
-    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
 
 
 def _pairs(device: Description, versions: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -15,7 +15,8 @@ from neuron_lab.report._recompiles import Change, Recompile, changed, fix_for
 from neuron_lab.report._report import Report
 from neuron_lab.report._rules import Finding
 from neuron_lab.report._session import SessionRow, session_frame, session_row, session_total
-from neuron_lab.report._sizes import binary_size, three_digits
+from neuron_lab.report._signature import short_signature
+from neuron_lab.report._sizes import binary_size, plural, three_digits
 from neuron_lab.report._split import Part, Split
 from neuron_lab.report._summary import Summary
 from neuron_lab.report._tables import NeffRow, OpRow
@@ -76,9 +77,11 @@ __all__ = [
     "named",
     "neffs_frame",
     "phase_times",
+    "plural",
     "session_frame",
     "session_row",
     "session_total",
+    "short_signature",
     "three_digits",
     "trial_breaks_frame",
     "trial_frame",

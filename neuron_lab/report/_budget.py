@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from neuron_lab.errors import UsageProblem
 from neuron_lab.report._report import Report
+from neuron_lab.report._signature import short_signature
+from neuron_lab.report._sizes import plural
 
 _NAMED = 3  # culprits that a message names
 
@@ -19,12 +21,12 @@ class _Limit:
 
 def _neffs(report: Report, had: float, limit: float) -> str:
     made = (item for item in report.recording.compiles if item.source != "disk")
-    culprits = _named(_at(report, item.signature.removesuffix(" default=float32"), item.neff) for item in made)
-    return f"{_counted(had, 'NEFF')} compiled, budget {limit:g}: {culprits}"
+    culprits = _named(_at(report, short_signature(item.signature), item.neff) for item in made)
+    return f"{plural(int(had), 'NEFF')} compiled, budget {limit:g}: {culprits}"
 
 
 def _fallbacks(report: Report, had: float, limit: float) -> str:
-    return f"{_counted(had, 'CPU fallback')}, budget {limit:g}: " + _named(
+    return f"{plural(int(had), 'CPU fallback')}, budget {limit:g}: " + _named(
         f"{row.op} {row.fallback_calls}×" for row in report.op_rows if row.fallback_calls
     )
 
@@ -76,10 +78,6 @@ def _named(culprits: Iterable[str]) -> str:
     names = list(culprits)
     rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + rest
-
-
-def _counted(number: float, noun: str) -> str:
-    return f"{number:g} {noun}{'' if number == 1 else 's'}"
 
 
 def _number(name: str, text: str) -> float:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from neuron_lab.recording import Compile
 from neuron_lab.report import _frames
 from neuron_lab.report._report import Report
-from neuron_lab.report._rules import plural
+from neuron_lab.report._sizes import plural
 from neuron_lab.report._split import PartName
 from neuron_lab.report._tables import NeffRow, OpRow
 

@@ -10,6 +10,7 @@ from neuron_lab.report._guards import guard_failure
 from neuron_lab.report._lines import LineRow
 from neuron_lab.report._modules import ModuleRow
 from neuron_lab.report._recompiles import Recompile, changed, fix_for
+from neuron_lab.report._signature import short_signature
 from neuron_lab.report._tables import CompileTime, NeffRow, OpRow
 
 if TYPE_CHECKING:
@@ -194,15 +195,10 @@ def _graph(row: GraphCompile, where: str) -> list[Any]:
     return [row.graph, row.function, where, failed.text, row.duration_ns / 1e9, failed.fix, row.reasons, row.failure]
 
 
-def short(signature: str) -> str:
-    """A signature without the usual default dtype."""
-    return signature.removesuffix(" default=float32")
-
-
 def _recompile(row: Recompile, where: str) -> list[Any]:
-    item, nearest = row.compile, "" if row.nearest is None else short(row.nearest.signature)
+    item, nearest = row.compile, "" if row.nearest is None else short_signature(row.nearest.signature)
     met = "" if row.nearest is None else "here" if row.same_span else "earlier"
-    signature = short(item.signature)
+    signature = short_signature(item.signature)
     cost_s = item.total_ns / 1e9
     return [item.op, where, changed(row), cost_s, item.source, nearest, met, signature, fix_for(row.changes)]
 

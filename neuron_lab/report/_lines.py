@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 
-from neuron_lab.recording import Recording, Where
+from neuron_lab.recording import Compile, OpTotal, Recording, Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +46,11 @@ class LineRow:
 
 @dataclass(slots=True)
 class _Sums:
+    """Of the line `where`, with the function that it was first met in. All but `ops` and `neffs` are fields of LineRow."""
+
+    where: Where
+    ops: dict[str, None] = field(default_factory=dict)
+    neffs: set[str] = field(default_factory=set)
     calls: int = 0
     neffs_compiled: int = 0
     neffs_loaded: int = 0
@@ -62,6 +66,9 @@ class _Sums:
     total_ns: int = 0
 
 
+_SUMMED = tuple(item.name for item in fields(_Sums) if item.name not in ("where", "ops", "neffs"))
+
+
 def compile_lines(recording: Recording) -> dict[str, Where]:
     """The line that waited for each NEFF: the one whose cold call of it took longest."""
     waits = [total for total in recording.op_totals if total.cold_calls and total.neff and total.where]
@@ -70,52 +77,7 @@ def compile_lines(recording: Recording) -> dict[str, Where]:
 
 def line_rows(recording: Recording) -> tuple[LineRow, ...]:
     """One row a line that did something: the profiled cell first, then the others as their files were met; by line number."""
-    sums: defaultdict[tuple[str, int], _Sums] = defaultdict(_Sums)
-    functions: dict[tuple[str, int], Where] = {}
-    ops: defaultdict[tuple[str, int], dict[str, None]] = defaultdict(dict)
-    neffs: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
-    for total in recording.op_totals:
-        if total.where is None:
-            continue
-        key = total.where.file, total.where.line
-        functions.setdefault(key, total.where)
-        ops[key][total.op] = None
-        row = sums[key]
-        row.calls += total.calls
-        row.bytes += total.bytes
-        row.total_ns += total.total_ns
-        if total.neff is not None:
-            neffs[key].add(total.neff)
-        if total.kind == "compiled":
-            row.device_ns += total.device_ns
-        elif total.kind == "fallback":
-            row.fallback_calls += total.calls
-            row.fallback_ns += total.total_ns
-    for copied in recording.copy_totals:
-        if copied.where is not None:
-            key = copied.where.file, copied.where.line
-            functions.setdefault(key, copied.where)
-            row = sums[key]
-            row.copies += copied.calls
-            row.copy_bytes += copied.bytes
-            row.total_ns += copied.total_ns
-    for peak in recording.memory_log.line_peaks:
-        if peak.where is not None:
-            key = peak.where.file, peak.where.line
-            functions.setdefault(key, peak.where)
-            sums[key].peak_bytes = max(sums[key].peak_bytes, peak.used)
-    waited = compile_lines(recording)
-    for item in recording.compiles:
-        place = waited.get(item.neff)
-        if place is None:
-            continue
-        row = sums[place.file, place.line]
-        if item.source == "disk":
-            row.neffs_loaded += 1
-            row.load_ns += item.total_ns
-        else:
-            row.neffs_compiled += 1
-            row.compile_ns += item.total_ns
+    sums = _sums(recording)
     names = {source.file: source.name for source in recording.sources}
     texts = {(source.file, number): text for source in recording.sources for number, text in source.lines}
     files = list(dict.fromkeys(file for file, _ in sums))
@@ -124,29 +86,66 @@ def line_rows(recording: Recording) -> tuple[LineRow, ...]:
         LineRow(
             file=file,
             place=names.get(file, file),
-            function=functions[file, line].function,
-            first_line=functions[file, line].first_line,
+            function=row.where.function,
+            first_line=row.where.first_line,
             line=line,
             text=texts.get((file, line), ""),
-            ops=tuple(ops[file, line]),
-            calls=row.calls,
-            neffs=len(neffs[file, line]),
-            neffs_compiled=row.neffs_compiled,
-            neffs_loaded=row.neffs_loaded,
-            compile_ns=row.compile_ns,
-            load_ns=row.load_ns,
-            device_ns=row.device_ns,
-            fallback_calls=row.fallback_calls,
-            fallback_ns=row.fallback_ns,
-            copies=row.copies,
-            copy_bytes=row.copy_bytes,
-            bytes=row.bytes,
-            peak_bytes=row.peak_bytes,
-            total_ns=row.total_ns,
+            ops=tuple(row.ops),
+            neffs=len(row.neffs),
+            **{name: getattr(row, name) for name in _SUMMED},
         )
         for (file, line), row in sums.items()
     ]
     return tuple(sorted(rows, key=lambda row: (files.index(row.file), row.line)))
+
+
+def _sums(recording: Recording) -> dict[tuple[str, int], _Sums]:
+    found: dict[tuple[str, int], _Sums] = {}
+
+    def of(where: Where) -> _Sums:
+        return found.setdefault((where.file, where.line), _Sums(where))
+
+    for total in recording.op_totals:
+        if total.where is not None:
+            _add_calls(of(total.where), total)
+    for copied in recording.copy_totals:
+        if copied.where is not None:
+            row = of(copied.where)
+            row.copies += copied.calls
+            row.copy_bytes += copied.bytes
+            row.total_ns += copied.total_ns
+    for peak in recording.memory_log.line_peaks:
+        if peak.where is not None:
+            row = of(peak.where)
+            row.peak_bytes = max(row.peak_bytes, peak.used)
+    waited = compile_lines(recording)
+    for item in recording.compiles:
+        if item.neff in waited:
+            _add_compile(of(waited[item.neff]), item)
+    return found
+
+
+def _add_calls(row: _Sums, total: OpTotal) -> None:
+    row.ops[total.op] = None
+    row.calls += total.calls
+    row.bytes += total.bytes
+    row.total_ns += total.total_ns
+    if total.neff is not None:
+        row.neffs.add(total.neff)
+    if total.kind == "compiled":
+        row.device_ns += total.device_ns
+    elif total.kind == "fallback":
+        row.fallback_calls += total.calls
+        row.fallback_ns += total.total_ns
+
+
+def _add_compile(row: _Sums, item: Compile) -> None:
+    if item.source == "disk":
+        row.neffs_loaded += 1
+        row.load_ns += item.total_ns
+    else:
+        row.neffs_compiled += 1
+        row.compile_ns += item.total_ns
 
 
 @dataclass(frozen=True, slots=True)

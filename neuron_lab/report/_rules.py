@@ -58,8 +58,3 @@ class Facts:
 def line_of(where: Where | None) -> tuple[str, int] | None:
     """A line, whatever function it was called from."""
     return None if where is None else (where.file, where.line)
-
-
-def plural(number: int, noun: str) -> str:
-    """ "1 op", "2 ops"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

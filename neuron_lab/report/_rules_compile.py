@@ -8,7 +8,8 @@ from statistics import median
 
 from neuron_lab.recording import Where
 from neuron_lab.report._recompiles import Change, Recompile, fix_for, read
-from neuron_lab.report._rules import Facts, Finding, line_of, plural
+from neuron_lab.report._rules import Facts, Finding, line_of
+from neuron_lab.report._sizes import plural
 
 # Arguments that are a layer's own: another size there is another layer, not another batch.
 _WEIGHTS = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from neuron_lab.recording import WideTotal
-from neuron_lab.report._rules import Facts, Finding, line_of, plural
+from neuron_lab.report._rules import Facts, Finding, line_of
+from neuron_lab.report._sizes import plural
 
 
 def narrowing(facts: Facts) -> Iterator[Finding]:

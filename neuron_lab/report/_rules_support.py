@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from neuron_lab.preflight import SNAPSHOT, support
-from neuron_lab.report._rules import Facts, Finding, line_of, plural
+from neuron_lab.report._rules import Facts, Finding, line_of
+from neuron_lab.report._sizes import plural
 
 
 def no_kernel(facts: Facts) -> Iterator[Finding]:

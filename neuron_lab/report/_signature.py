@@ -53,6 +53,11 @@ class Signature:
         return tuple((name, item) for name, item in self.arguments if isinstance(item, Tensor))
 
 
+def short_signature(text: str) -> str:
+    """Without the usual default dtype, as people are shown it."""
+    return text.removesuffix(" default=float32")
+
+
 def parse(text: str) -> Signature:
     """Read any text; what is not a signature becomes an op without arguments."""
     op, opened, rest = text.partition("(")

@@ -1,6 +1,11 @@
-"""Sizes of memory as people read them."""
+"""Counts and sizes of memory as people read them."""
 
 from __future__ import annotations
+
+
+def plural(number: int, noun: str) -> str:
+    """ "1 NEFF", "1,200 NEFFs"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def three_digits(value: float) -> str:

@@ -20,6 +20,7 @@ from neuron_lab import DeviceProblem, device
 from neuron_lab.device import DeviceInfo, Hook, RawLog, _process, _resolve, generic
 from neuron_lab.device.generic._surface import Surface
 from neuron_lab.emulator import events
+from tests import emulated
 from tests.emulated import DEVICE
 
 
@@ -40,13 +41,7 @@ def x() -> torch.Tensor:
 
 
 def recorded(work: Callable[[], object], session: Hook | None = None) -> RawLog:
-    session = session or generic.hook()
-    session.start()
-    try:
-        work()
-    finally:
-        log = session.stop()
-    return log
+    return emulated.recorded(work, session or generic.hook())
 
 
 def ops(log: RawLog) -> list[str]:
@@ -54,7 +49,7 @@ def ops(log: RawLog) -> list[str]:
 
 
 def test_a_warm_call(x: torch.Tensor) -> None:
-    log = recorded(x.relu)
+    log = recorded(lambda: x.relu())  # a line of this file
     ((op, kind, neff, core, thread, start_ns, end_ns, device_ns, nbytes, cold, where),) = log.ops
     assert (op, kind, len(neff), core, nbytes, cold) == ("aten::relu", "compiled", 32, 0, 32, False)
     assert thread == threading.get_ident() and 0 < device_ns <= end_ns - start_ns

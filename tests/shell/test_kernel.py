@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import nbconvert
 import nbformat
 import pytest
-from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-ROOT = Path(__file__).parents[2]
+from tests.shell.kernel import Run, running
 
-SETUP = f"""
-import sys
-sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "magics")!r}]
+SETUP = """
 import pytest
 from tests.fakes.device import FakeDevice, serve
 dev = FakeDevice()
@@ -24,22 +20,10 @@ serve(dev, pytest.MonkeyPatch())
 %load_ext neuron_lab
 """
 
-Run = Callable[[str], list[Any]]
-
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
-    """Execute one cell after the other in one kernel; CellExecutionError is what stops `jupyter execute`, nbmake and papermill."""
-    notebook: Any = nbformat.v4.new_notebook()  # type: ignore[no-untyped-call]
-    client = NotebookClient(notebook, timeout=60, store_widget_state=False)
-
-    def execute(source: str) -> list[Any]:
-        notebook.cells.append(nbformat.v4.new_code_cell(source))  # type: ignore[no-untyped-call]
-        client.execute_cell(notebook.cells[-1], len(notebook.cells) - 1)
-        return list(notebook.cells[-1].outputs)
-
-    with client.setup_kernel():
-        assert execute(SETUP) == []
+    with running(SETUP, timeout_s=60) as execute:
         yield execute
 
 

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 import neuron_lab
+from neuron_lab import device
+from neuron_lab.errors import DeviceProblem
 from tests.fakes.device import FakeDevice
 
 
@@ -50,3 +52,14 @@ def test_failed_run_is_told_and_the_panel_lives_on(fake: FakeDevice) -> None:
         panel.run()
     assert panel.result is not None and panel.result.summary.error == "ZeroDivisionError"
     assert not panel._run.disabled
+
+
+def test_what_cannot_be_profiled_is_told(fake: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise DeviceProblem("it tells too little")
+
+    monkeypatch.setattr(device, "hook", refuse)
+    panel = neuron_lab.panel(lambda batch: None, batch=(1, 9))
+    with pytest.raises(DeviceProblem, match="it tells too little"):
+        panel.run()
+    assert panel.result is None and not panel._run.disabled

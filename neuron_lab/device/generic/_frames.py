@@ -87,11 +87,10 @@ class Callers:
         if module is None:
             return None
         if module not in self._paths:
+            # Naming runs the program's own code: a module that it fails for has no path, but its op goes on.
             try:
                 self._paths.update(_rules().name_modules(_running(frame)))
-            except (
-                Exception
-            ):  # the program's own code: a module that cannot be named has no path, the op must not fail for it
+            except Exception:
                 return None
         return self._paths.get(module)
 

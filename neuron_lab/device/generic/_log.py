@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from neuron_lab.device.generic._frames import Caller, Callers
+from neuron_lab.device.generic._frames import Callers
 from neuron_lab.device.generic._surface import Graph
 
 
@@ -85,7 +85,7 @@ class Tally:
 
     def moved(self, move: Move) -> None:
         """Count a copy."""
-        by: Caller = self._callers.now()
+        by = self._callers.now()
         _add(self._copy_totals, (move.direction, *by), 1, move.end_ns - move.start_ns, move.bytes)
         self._copies.append((move.direction, move.core, move.start_ns, move.end_ns, move.bytes, by.where))
 

@@ -1,6 +1,7 @@
-"""What TorchNeuron tells about itself: counters, sets of ops, the compilation cache (its April 2026 snapshot: metrics.py, NeuronBindings.cpp).
+"""What TorchNeuron tells about itself: counters, sets of ops, the compilation cache.
 
-Releases differ, so every name is asked for. Without the counters and the sets nothing can be told of an op; the others may be missing.
+Its April 2026 snapshot has them in metrics.py and NeuronBindings.cpp. Releases differ, so every name is asked for. Without the
+counters and the sets nothing can be told of an op; the others may be missing.
 """
 
 from __future__ import annotations

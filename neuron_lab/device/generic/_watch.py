@@ -19,10 +19,10 @@ from neuron_lab.device.generic._log import Move, Run, Tally
 from neuron_lab.device.generic._surface import Counts, Entries, Entry, Surface, used
 
 _DEVICE = "neuron"
-_COPIES = frozenset({"aten::_to_copy", "aten::copy_", "aten::_copy_from", "aten::_copy_from_and_resize"})
-_REMEMBERED = 1 << 14  # calls whose NEFF is known; an optimizer's numbers make new ones at each step
-_READ = "aten::_local_scalar_dense"
 _ALWAYS_COPIES = frozenset({"aten::_copy_from", "aten::_copy_from_and_resize"})
+_COPIES = _ALWAYS_COPIES | {"aten::_to_copy", "aten::copy_"}
+_READ = "aten::_local_scalar_dense"
+_REMEMBERED = 1 << 14  # calls whose NEFF is known; an optimizer's numbers make new ones at each step
 
 
 @dataclass(slots=True)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from neuron_lab.emulator.events import Hook, RawLog, hook
-from tests.emulated import DEVICE
+from neuron_lab.device import RawLog
+from neuron_lab.emulator.events import Hook, hook
+from tests.emulated import DEVICE, recorded
 
 
 @pytest.fixture
@@ -18,16 +19,6 @@ def x() -> torch.Tensor:
     tensor = torch.ones(4, device=DEVICE)
     tensor.relu(), tensor.exp()
     return tensor
-
-
-def recorded(work: Callable[[], Any], session: Hook | None = None) -> RawLog:
-    session = session or hook()
-    session.start()
-    try:
-        work()
-    finally:
-        log = session.stop()
-    return log
 
 
 def ops(log: RawLog) -> list[str]:

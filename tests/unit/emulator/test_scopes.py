@@ -14,8 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 import neuron_lab
 from neuron_lab._scopes import name_modules
-from neuron_lab.emulator.events import RawLog, hook
-from tests.emulated import DEVICE
+from tests.emulated import DEVICE, recorded
 
 
 class Block(nn.Module):
@@ -48,16 +47,6 @@ def net() -> Net:
 @pytest.fixture
 def x() -> Tensor:
     return torch.ones(2, 2, device=DEVICE)
-
-
-def recorded(work: Callable[[], Any]) -> RawLog:
-    session = hook()
-    session.start()
-    try:
-        work()
-    finally:
-        log = session.stop()
-    return log
 
 
 def calls(work: Callable[[], Any]) -> dict[tuple[str | None, str, str], int]:

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from neuron_lab.emulator.events import Hook, RawLog
-from tests.emulated import DEVICE
+from neuron_lab.emulator.events import Hook
+from tests.emulated import DEVICE, recorded
 
 KIB = 1024
 
@@ -19,16 +19,6 @@ KIB = 1024
 def other_core() -> str:
     """One that no other test keeps tensors on."""
     return "neuron:3"
-
-
-def recorded(work: Callable[[], object], capacity: int = 1000) -> RawLog:
-    session = Hook(capacity)
-    session.start()
-    try:
-        work()
-    finally:
-        log = session.stop()
-    return log
 
 
 def block(kib: int, device: str = DEVICE) -> Tensor:
@@ -122,7 +112,7 @@ def test_an_op_that_does_not_fit(hbm_limit: Callable[[int], None]) -> None:
 
 
 def test_a_full_ring_keeps_the_newest_and_the_peak() -> None:
-    log = recorded(lambda: [block(1) for _ in range(5)], capacity=3)
+    log = recorded(lambda: [block(1) for _ in range(5)], Hook(capacity=3))
     assert len(log.memory) == 3 and log.dropped_changes == 7 and log.dropped == 0
     assert log.peaks[0][2] >= 5 * KIB
 
