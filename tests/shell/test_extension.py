@@ -155,14 +155,14 @@ def test_recompiles_of_the_latest_and_of_a_variable(shell: Shell) -> None:
         )
     latest: Any = shell.run("%neuron recompiles").result
     assert latest.text.splitlines() == [
-        "In[2]: 1 NEFF for another signature of an op in 3.00 ms, 0 for an op's first in 0",
+        "In[2]: 1 NEFF for another signature of an op in 3.00 ms",
         "",
         "aten::mm In[2] line 2 3.00 ms",
         "    dim 0 of input 0: 64 → 37",
         "    a smaller batch: pad it, or drop_last=True if it is a loader's last",
     ]
     assert "dim 0 of input 0: 64 → 37" in latest._repr_mimebundle_()["text/html"]
-    assert "1 for an op's first" in shell.run("%neuron recompiles p64").result.text  # type: ignore[attr-defined]
+    assert "1 NEFF for an op's first" in shell.run("%neuron recompiles p64").result.text  # type: ignore[attr-defined]
     shell.run("%%neuron profile -q\n1")
     assert shell.run("%neuron recompiles").result.text == "In[5]: nothing was compiled or loaded, all was warm"  # type: ignore[attr-defined]
 
