@@ -30,7 +30,9 @@ def memory_text(cores: Sequence[CoreMemory], holdings: Sequence[Holding], freed:
     ]
     rest = holdings[_ROWS:]
     if rest:
-        lines.append(f"… {len(rest)} more ({binary_size(sum(item.bytes for item in rest))}), see .frame")
+        lines.append(
+            f"… {len(rest)} more ({binary_size(sum(item.bytes for item in rest))}), see neuron_lab.memory().frame"
+        )
     return "\n".join(lines).rstrip()
 
 

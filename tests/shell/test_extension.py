@@ -72,6 +72,20 @@ def test_help_of_everything(shell: Shell, capsys: pytest.CaptureFixture[str]) ->
     assert max(map(len, text.splitlines())) <= 140
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("%neuron explain", "NRN053  Kept alive by the notebook"),
+        ("%neuron cache prune --help", "--older-than AGE"),
+        ("%neuron compare --help", "--rounds N"),
+    ],
+)
+def test_help_of_one_command(shell: Shell, capsys: pytest.CaptureFixture[str], line: str, told: str) -> None:
+    result = shell.run(line)
+    assert result.success and result.result is None
+    assert told in capsys.readouterr().out
+
+
 def test_question_mark_shows_every_option(shell: Shell) -> None:
     found = shell.ip.object_inspect("%neuron")
     assert all(word in found["docstring"] for word in ("--top", "--fail-over", "status", "last"))
@@ -88,7 +102,6 @@ def test_question_mark_shows_every_option(shell: Shell) -> None:
         ("%neuron last", "nothing was profiled yet"),
         ("%neuron recompiles", "nothing was profiled yet"),
         ("%neuron recompiles dev", "dev is not a profile"),
-        ("%neuron explain", "the following arguments are required: CODE"),
         ("%neuron explain NRN999", "invalid choice: 'NRN999'"),
     ],
 )
