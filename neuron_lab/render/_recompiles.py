@@ -66,7 +66,7 @@ def _graphs_head(report: Report, graphs: Sequence[GraphCompile], again: Sequence
     ]
     lines = [
         f"torch.compile: {count(len(again))} traced again in {spent[0]}, "
-        f"{len(graphs) - len(again)} for the first time in {spent[1]}"
+        f"{len(graphs) - len(again)} for the first time in {spent[1]}, their NEFFs included"
     ]
     return (
         [*lines, "PyTorch keeps only the newest of these: there were more"] if report.recording.graphs_lost else lines
