@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import neuron_lab
+from neuron_lab.errors import UsageProblem
 from tests.fakes.device import FakeDevice
 
 
@@ -50,3 +51,15 @@ def test_failed_run_is_told_and_the_panel_lives_on(fake: FakeDevice) -> None:
         panel.run()
     assert panel.result is not None and panel.result.summary.error == "ZeroDivisionError"
     assert not panel._run.disabled
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"), [({"btach": (1, 9)}, "missing a required argument: 'batch'"), ({"batch": 1, "x": 2}, "'x'")]
+)
+def test_arguments_that_do_not_fit_are_told_before_any_button(arguments: dict[str, Any], said: str) -> None:
+    def step(batch: int) -> None:
+        raise AssertionError
+
+    with pytest.raises(UsageProblem, match=r"step\(batch: 'int'\).*" + said):
+        neuron_lab.panel(step, **arguments)
+    assert neuron_lab.panel(max, 1, 2) is not None, "what has no signature is taken as it is"
