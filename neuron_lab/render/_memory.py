@@ -15,7 +15,7 @@ from neuron_lab.report import binary_size
 
 _WIDTH = 100
 _ROWS = 20
-_NAME = 44
+_NAME = 48
 # So many tensors that differ in an index are one row.
 _ALIKE = 3
 _INDEX = re.compile(r"\[\d+\]")

@@ -23,7 +23,7 @@ def recompiles_text(report: Report) -> str:
     lines = [_recompiles_head(report)]
     told = ""
     for group in groups[:_ROWS]:
-        head = "  ".join([group.op, report.place(group.where), _cost(group)])
+        head = " · ".join(filter(None, [group.op, report.place(group.where), _cost(group)]))
         lines += ["", shorten(head, _WIDTH), f"    {shorten(group.changed, _WIDTH - 4)}"]
         if group.fix and group.fix != told:
             lines.append(f"    {group.fix}")
@@ -34,7 +34,7 @@ def recompiles_text(report: Report) -> str:
 
 
 def _cost(group: Repeated) -> str:
-    made = f"{plural(len(group.rows), 'NEFF')} " if len(group.rows) > 1 else ""
+    made = f"{plural(len(group.rows), 'NEFF')} · " if len(group.rows) > 1 else ""
     return f"{made}{duration(group.total_ns)}{' load' * group.from_disk}"
 
 
@@ -49,7 +49,7 @@ def _graphs_text(report: Report) -> list[str]:
     lines = ["", *_graphs_head(report, graphs, again)] if graphs else []
     told = ""
     for row in again[:_GRAPHS]:
-        head = f"{row.function}  {report.place(row.place)}  {duration(row.duration_ns)}"
+        head = " · ".join(filter(None, [row.function, report.place(row.place), duration(row.duration_ns)]))
         failed = guard_failure(row)
         lines += ["", shorten(head, _WIDTH), f"    {shorten(failed.text, _WIDTH - 4)}"]
         if failed.fix and failed.fix != told:

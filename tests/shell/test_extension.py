@@ -170,7 +170,7 @@ def test_recompiles_of_the_latest_and_of_a_variable(shell: Shell) -> None:
     assert latest.text.splitlines() == [
         "In[2]: 1 NEFF for another signature of an op in 3.00 ms",
         "",
-        "aten::mm In[2] line 2 3.00 ms",
+        "aten::mm · In[2] line 2 · 3.00 ms",
         "    dim 0 of input 0: 64 → 37",
         "    a smaller batch: pad it, or drop_last=True if it is a loader's last",
     ]

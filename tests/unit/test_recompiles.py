@@ -101,11 +101,11 @@ def test_what_a_loop_makes_again_is_one_entry_and_the_dearest_is_first() -> None
     assert recompiles_text(report).splitlines() == [
         "In[1]: 3 NEFFs for another signature of an op in 23.0 ms, 2 NEFFs for an op's first in 13.0 ms",
         "",
-        "aten::mm train.py line 6 2 NEFFs 20.0 ms",
+        "aten::mm · train.py line 6 · 2 NEFFs · 20.0 ms",
         "    dim 0 of input 0: 64 → 37 → 21",
         "    a smaller batch: pad it, or drop_last=True if it is a loader's last",
         "",
-        "aten::t train.py line 5 3.00 ms",
+        "aten::t · train.py line 5 · 3.00 ms",
         "    layout of input 0: contiguous → {1, 0}",  # once: no fix, it may well be another layer
     ]
     assert "64 → 37 → 21" in recompiles_html(report)
