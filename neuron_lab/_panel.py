@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import ipywidgets
 from neuron_lab import device
 from neuron_lab._profile import profile
 from neuron_lab._result import Profile
+from neuron_lab.errors import UsageProblem
 
 if TYPE_CHECKING:
     from neuron_lab.widgets._live import Live
@@ -112,8 +114,24 @@ def panel(function: Callable[..., Any], /, *args: Any, **arguments: Any) -> Pane
 
     A value makes a control as in `ipywidgets.interact`: (1, 256) and (1, 256, 8) a slider, a list or dict a choice, a bool a box, a
     str a text; a widget is taken as it is. Any other value, and `args`, are passed as they are. Nothing runs before the button.
+    Raises UsageProblem when `function` does not take these arguments, or needs more.
     """
+    _check(function, args, arguments)
     return Panel(function, args, arguments)
+
+
+def _check(function: Callable[..., Any], args: tuple[Any, ...], arguments: dict[str, Any]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # a function of C: the run tells
+    try:
+        signature.bind(*args, **arguments)
+    except TypeError as problem:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise UsageProblem(
+            f"{name}{signature}: {problem}; each argument needs a control or a value, as in panel({name}, batch=(1, 64))"
+        ) from None
 
 
 def _control(name: str, value: Any) -> Any:

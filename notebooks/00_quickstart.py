@@ -65,9 +65,10 @@ x = torch.randn(32, 64).to("neuron")
 probabilities = net(x).softmax(-1)
 
 # %% [markdown]
-# The bar splits the cell's time. Nearly all of it is *start the compiler*, once in a process, and *compile*: four NEFFs
-# for four ops, as the two linear layers have different shapes and GELU and softmax need one each. If you have run this
-# notebook before, *load from disk* stands in place of *compile*; that is still far more than running the NEFFs.
+# The bar splits the cell's time. Nearly all of it is *compile*: four NEFFs for four ops, as the two linear layers have
+# different shapes and GELU and softmax need one each. (*start the compiler*, once in a process, fell to the first cell.) If
+# you have run this notebook before, *load from disk* stands in place of *compile*; that is still far more than running the
+# NEFFs.
 #
 # Now the same cell again.
 

@@ -85,6 +85,8 @@ print(signature)
 # | `aten::add.Tensor` | the op with its overload |
 # | `float32[2, 3]` | a tensor: dtype and shape. The values are not in it |
 # | `int64~` | a Python `int`: its *type*. The value is handed over as an input, like a tensor |
+# | `float64#` | a number where the op takes nothing else, as in `clamp`: handed over likewise |
+# | `float32[3, 2]{1, 0}` | a tensor whose dimensions lie in this order in memory; `{}`: one element expanded to the shape |
 # | `alpha=1` | an argument that keeps its default (`add` computes `self + alpha * other`) |
 # | `default=float32` | `torch.get_default_dtype()`, which decides the dtype of some results |
 #

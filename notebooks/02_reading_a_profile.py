@@ -79,7 +79,8 @@ assert faulty.summary.cold_calls > 0
 #
 # One row an op, sorted by the column with the mark. `NEFFs` is the number of signatures the op ran with. *device* is its
 # time in NEFFs, *fallback* its calls on the CPU. The *median* is over warm calls only: a cold call is no measure of a warm
-# one. `--sort`, `--top` and `--by neff` change the table; `.ops` is all of it.
+# one. *64→32* counts calls with 64-bit values, which TorchNeuron narrows (`04` tells when that matters), *bytes* is what the
+# calls read and wrote. `--sort`, `--top` and `--by neff` change the table; `.ops` is all of it.
 
 # %%
 faulty.ops[["op", "calls", "neffs", "device_ms", "fallback_calls", "total_ms"]]
@@ -87,8 +88,9 @@ faulty.ops[["op", "calls", "neffs", "device_ms", "fallback_calls", "total_ms"]]
 # %% [markdown]
 # ### The lines
 #
-# The same numbers beside your own source, also for functions from other cells: `confidence` appears with its line.
-# `.lines` is the whole list.
+# The same numbers beside your own source, also for functions from other cells: `confidence` appears with its line. `┆` after
+# a number: lines above it are left out. A size alone is the bytes that its ops read and wrote, a *sync* above the table a value
+# that Python waited for. `.lines` is the whole list.
 
 # %%
 lines = faulty.lines
@@ -147,7 +149,8 @@ assert warm.summary.fallback_calls == len(batches)
 #
 # `unique` has a result whose size depends on the data, so that the program waits for it; a count of fixed size,
 # by comparison with the largest logit, does not. It also does without `argmax`, for which TorchNeuron's table has no kernel.
-# `.item()` waits for the device in every step; the sum can stay there.
+# `.item()` waits for the device in every step; the sum can stay there. Without `.detach()` it would keep the activations of
+# every batch, for a backward that never comes.
 
 
 # %%
@@ -161,7 +164,7 @@ def run():
     for x in batches:
         logits = net(x.to("neuron"))
         counts += count(logits)
-        total += confidence(logits)
+        total += confidence(logits).detach()
     return total, counts
 
 

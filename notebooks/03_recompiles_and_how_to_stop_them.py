@@ -49,8 +49,9 @@ assert [finding.code for finding in leftover.findings] == ["NRN012"]
 assert "32 → 4" in leftover.findings[0].message
 
 # %% [markdown]
-# `%neuron recompiles` lists each NEFF of the latest profile that was not its op's first: the nearest signature before it,
-# the one thing that differs, and the fix.
+# `%neuron recompiles` lists the NEFFs of the latest profile that were not their op's first: what differs from the nearest
+# signature before, with every value that a loop met, the cost and the fix. Two layers of different widths are in it too, but
+# not in a finding.
 
 # %%
 # %neuron recompiles
@@ -99,7 +100,8 @@ assert "7 sizes" in storm.findings[0].message
 print(f"{storm.summary.neffs} NEFFs for {len(lengths)} lengths")
 
 # %% [markdown]
-# Round each length up to a power of two, and let a mask keep the padding out of the mean. Seven lengths become three.
+# Round each length up to a power of two, and let a mask keep the padding out of the mean. Seven lengths become three. The
+# finding is still there, as each of the three is compiled once; the next pass is warm.
 
 
 # %%

@@ -81,9 +81,11 @@ def run(line: str, cell: str | None, shell: InteractiveShell, local_ns: dict[str
         )
     command = COMMANDS.get(name or "status")
     if command is None:
-        raise UsageError(f"%neuron has no command {name!r}; there are {', '.join(COMMANDS)}")
+        raise UsageError(
+            f"%neuron has no command {name!r}; there are {', '.join(COMMANDS)}; `%neuron --help` tells what they do"
+        )
     parser = command.parser()
-    options, _ = parser.split(text)
+    options = parser.split(text)[0] if name in _OF_CELLS else text  # what follows them is a program's
     if any(word in ("-h", "--help") for word in options.split()):
         print(parser.format_help().rstrip())
         return None

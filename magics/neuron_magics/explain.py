@@ -12,8 +12,19 @@ def arguments(parser: Parser) -> None:
     """Declare the options."""
     codes = "\n".join(f"  {item.code}  {item.title}" for item in EXPLANATIONS.values())
     parser.description = f"{parser.description}\n\n{codes}"
-    parser.add_argument("code", metavar="CODE", type=str.upper, choices=list(EXPLANATIONS), help="the finding's code")
+    parser.add_argument(
+        "code",
+        metavar="CODE",
+        nargs="?",
+        type=str.upper,
+        choices=list(EXPLANATIONS),
+        help="the finding's code; without it, this list",
+    )
 
 
-def run(text: str, parser: Parser, context: Context) -> neuron_lab.Page:
-    return neuron_lab.explain(parser.parse(text).code)
+def run(text: str, parser: Parser, context: Context) -> neuron_lab.Page | None:
+    code = parser.parse(text).code
+    if code is None:
+        print(parser.format_help().rstrip())
+        return None
+    return neuron_lab.explain(code)

@@ -3,6 +3,9 @@
 %neuron neff                 every NEFF on disk and in memory, the last used first
 %neuron neff 3fa2            the one whose key begins so
 %neuron neff ./model.neff    any NEFF file, real or emulated
+
+hits are calls in this process after the one that made or loaded it, `–` where it is on disk only; `01_what_happens_when_an_op_runs`
+tells how a signature is read.
 """
 
 from __future__ import annotations

@@ -102,7 +102,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument(
         "--fail-over",
         metavar="BUDGET",
-        help="fail the cell when it uses more: neffs=0,fallbacks=0,ms=50 (newly compiled, calls, wall)",
+        help="fail the cell when it exceeds neffs=0,fallbacks=0,ms=50, or some of these: NEFFs that it compiled (not loaded from "
+        "disk), calls that ran on the CPU, milliseconds in all",
     )
 
 

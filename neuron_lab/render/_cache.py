@@ -105,7 +105,11 @@ def _sums(rows: Sequence[NeffEntry]) -> list[str]:
 
 def _rest(rows: Sequence[NeffEntry], top: int) -> list[str]:
     rest = rows[top:]
-    return [f"… {count(len(rest))} more ({size(sum(row.bytes or 0 for row in rest))}), see .frame"] if rest else []
+    return (
+        [f"… {count(len(rest))} more ({size(sum(row.bytes or 0 for row in rest))}), see --top or .frame"]
+        if rest
+        else []
+    )
 
 
 def _name(row: NeffEntry) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from neuron_lab.render._format import duration, plural, shorten
+from neuron_lab.render._format import duration, plural, shorten, wrapped
 from neuron_lab.render._style import PART_COLORS
 from neuron_lab.report import Curve, Report, binary_size, named
 
@@ -14,6 +14,7 @@ _SPARK_WIDTH = 28
 _CORES = 2
 _CORES_HTML = 4
 _PLACE = 30
+_MADE_OF = "    made of "
 _PLACE_HTML = 80
 # Slices of the span that are drawn, and the units of the drawing's height.
 _COLUMNS = 300
@@ -21,7 +22,7 @@ _HEIGHT = 40
 
 
 def memory_lines(report: Report) -> list[str]:
-    """Two lines a core: the curve with its peak, and what the peak was made of."""
+    """The curve of each core with its peak, and below it what the peak was made of."""
     lines = []
     for curve in report.curves[:_CORES]:
         lines.append(shorten(f"HBM {_spark(curve)} {', '.join(peak_words(curve))}", _WIDTH))
@@ -29,7 +30,8 @@ def memory_lines(report: Report) -> list[str]:
             f"{binary_size(portion.bytes)} {shorten(name, _PLACE)}"
             for portion, name in named(curve.portions, report.place)
         ]
-        lines.append("    " + shorten("made of " + " · ".join(made_of), _WIDTH - 4))
+        parts = wrapped(made_of, " · ", _WIDTH - len(_MADE_OF))
+        lines += [f"{' ' * len(_MADE_OF) if index else _MADE_OF}{part}" for index, part in enumerate(parts)]
     if len(report.curves) > _CORES:
         lines.append(f"… HBM of {plural(len(report.curves) - _CORES, 'more core')}, see .memory")
     return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
 from textwrap import wrap
 
@@ -9,7 +10,7 @@ from neuron_lab.render import _words
 from neuron_lab.render._format import DASH, count, duration, plural, printable, shorten
 from neuron_lab.render._grid import aligned, grid_html
 from neuron_lab.render._style import STYLE
-from neuron_lab.report import Difference, OpChange, short_signature
+from neuron_lab.report import Difference, OpChange, binary_size, short_signature
 
 _WIDTH = 100
 _OPS = 10
@@ -80,7 +81,7 @@ def _differs(row: OpChange) -> bool:
 
 def _parts(found: Difference) -> list[tuple[str, ...]]:
     labels = {**_words.PART_LABELS, "wall": "wall"}
-    return [
+    rows: list[tuple[str, ...]] = [
         (
             labels[part.name],
             duration(part.before_ns),
@@ -89,6 +90,9 @@ def _parts(found: Difference) -> list[tuple[str, ...]]:
         )
         for part in found.parts
     ]
+    if any(found.peaks):
+        rows.append(("peak HBM", *map(binary_size, found.peaks), _change(*found.peaks, binary_size)))
+    return rows
 
 
 def _op_cells(found: Difference, row: OpChange) -> tuple[str, ...]:
@@ -118,12 +122,12 @@ def _pair(before: int, after: int) -> str:
     return f"{count(before)} → {count(after)}"
 
 
-def _change(before: float, after: float) -> str:
+def _change(before: int, after: int, words: Callable[[int], str] = duration) -> str:
     if before == after:
         return "0"
     sign = "+" if after > before else "−"
     relative = f" ({sign}{100 * abs(after - before) / before:.0f} %)" if before else ""
-    return f"{sign}{duration(abs(after - before))}{relative}"
+    return f"{sign}{words(abs(after - before))}{relative}"
 
 
 def _news(found: Difference) -> list[str]:

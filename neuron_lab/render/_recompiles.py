@@ -9,29 +9,38 @@ from textwrap import wrap
 from neuron_lab.recording import GraphCompile
 from neuron_lab.render._format import count, duration, plural, shorten
 from neuron_lab.render._style import STYLE
-from neuron_lab.report import Recompile, Report, changed, fix_for, guard_failure
+from neuron_lab.report import Repeated, Report, guard_failure, repeated
 
 _WIDTH = 100
-_ROWS = 30
+_ROWS = 12
 _GRAPHS = 12
 _CELL = 300
 
 
 def recompiles_text(report: Report) -> str:
-    """For each NEFF that was not the first of its op: what differs from the nearest, where, cost and fix. Then the compiled functions."""
-    again, first = _divided(report)
-    lines = [_recompiles_head(report, again, first)]
-    fix = ""
-    for row in again[:_ROWS]:
-        where = report.place(row.where)
-        head = f"{row.compile.op}  {where}  {duration(row.compile.total_ns)}{' load' * (row.compile.source == 'disk')}"
-        lines += ["", shorten(head, _WIDTH), f"    {shorten(changed(row), _WIDTH - 4)}"]
-        if (new := fix_for(row.changes)) and new != fix:
-            lines.append(f"    {new}")
-        fix = new or fix
-    if len(again) > _ROWS:
-        lines += ["", f"… {plural(len(again) - _ROWS, 'more')}, see .recompiles"]
+    """What was made for another signature of an op: what differs, where, cost and fix, the dearest first. Then the compiled functions."""
+    groups = repeated(report.recompile_rows)
+    lines = [_recompiles_head(report)]
+    told = ""
+    for group in groups[:_ROWS]:
+        head = " · ".join(filter(None, [group.op, report.place(group.where), _cost(group)]))
+        lines += ["", shorten(head, _WIDTH), f"    {shorten(group.changed, _WIDTH - 4)}"]
+        if group.fix and group.fix != told:
+            lines.append(f"    {group.fix}")
+        told = group.fix or told
+    if len(groups) > _ROWS:
+        lines += ["", _left_out(groups[_ROWS:])]
     return "\n".join([*lines, *_graphs_text(report)])
+
+
+def _cost(group: Repeated) -> str:
+    made = f"{plural(len(group.rows), 'NEFF')} · " if len(group.rows) > 1 else ""
+    return f"{made}{duration(group.total_ns)}{' load' * group.from_disk}"
+
+
+def _left_out(groups: Sequence[Repeated]) -> str:
+    neffs = plural(sum(len(group.rows) for group in groups), "more NEFF")
+    return f"… {neffs} ({duration(sum(group.total_ns for group in groups))}), see .recompiles"
 
 
 def _graphs_text(report: Report) -> list[str]:
@@ -40,7 +49,7 @@ def _graphs_text(report: Report) -> list[str]:
     lines = ["", *_graphs_head(report, graphs, again)] if graphs else []
     told = ""
     for row in again[:_GRAPHS]:
-        head = f"{row.function}  {report.place(row.place)}  {duration(row.duration_ns)}"
+        head = " · ".join(filter(None, [row.function, report.place(row.place), duration(row.duration_ns)]))
         failed = guard_failure(row)
         lines += ["", shorten(head, _WIDTH), f"    {shorten(failed.text, _WIDTH - 4)}"]
         if failed.fix and failed.fix != told:
@@ -56,7 +65,7 @@ def _graphs_head(report: Report, graphs: Sequence[GraphCompile], again: Sequence
     spent = [duration(sum(row.duration_ns for row in rows)) for rows in (again, first)]
     line = (
         f"torch.compile: {count(len(again))} traced again in {spent[0]}, "
-        f"{count(len(first))} for the first time in {spent[1]}"
+        f"{count(len(first))} for the first time in {spent[1]}, their NEFFs included"
     )
     lost = ["PyTorch keeps only the newest of these: there were more"] if report.recording.graphs_lost else []
     return [line, *lost]
@@ -64,24 +73,29 @@ def _graphs_head(report: Report, graphs: Sequence[GraphCompile], again: Sequence
 
 def recompiles_html(report: Report) -> str:
     """The same as a table."""
-    again, first = _divided(report)
+    groups = repeated(report.recompile_rows)
     rows = "".join(
-        f'<tr><th class="nrn-name" scope="row">{escape(row.compile.op)}</th><td class="nrn-src">{escape(report.place(row.where))}</td>'
-        f'<td class="nrn-left nrn-wide">{escape(changed(row))}</td><td>{row.compile.total_ns / 1e9:.3f}</td>'
-        f'<td class="nrn-left">{"load" if row.compile.source == "disk" else "compile"}</td>'
-        f'<td class="nrn-left nrn-wide">{escape(fix_for(row.changes))}</td></tr>'
-        for row in again[: 2 * _ROWS]
+        f'<tr><th class="nrn-name" scope="row">{escape(group.op)}</th><td class="nrn-src">{escape(report.place(group.where))}</td>'
+        f'<td class="nrn-left nrn-wide">{escape(shorten(group.changed, _CELL))}</td><td>{count(len(group.rows))}</td>'
+        f"<td>{group.total_ns / 1e9:.3f}</td>"
+        f'<td class="nrn-left">{"load" if group.from_disk else "compile"}</td>'
+        f'<td class="nrn-left nrn-wide">{escape(group.fix)}</td></tr>'
+        for group in groups[: 2 * _ROWS]
     )
-    columns = (("line", "nrn-left"), ("what changed", "nrn-left"), ("s", ""), ("", "nrn-left"), ("fix", "nrn-left"))
+    columns = (
+        ("line", "nrn-left"),
+        ("what changed", "nrn-left"),
+        ("NEFFs", ""),
+        ("s", ""),
+        ("", "nrn-left"),
+        ("fix", "nrn-left"),
+    )
     titles = "".join(f'<th scope="col" class="{kind}">{title}</th>' for title, kind in columns)
     head = f'<thead><tr><th class="nrn-name" scope="col">op</th>{titles}</tr></thead>'
     table = f'<div class="nrn-scroll"><table class="nrn-t">{head}<tbody>{rows}</tbody></table></div>' if rows else ""
-    more = (
-        f'<div class="nrn-soft">… {len(again) - 2 * _ROWS} more, see <code>.recompiles</code></div>'
-        if len(again) > 2 * _ROWS
-        else ""
-    )
-    return f'<div class="nrn">{STYLE}<div>{escape(_recompiles_head(report, again, first))}</div>{table}{more}{_graphs_html(report)}</div>'
+    rest = groups[2 * _ROWS :]
+    more = f'<div class="nrn-soft">{escape(_left_out(rest))}</div>' if rest else ""
+    return f'<div class="nrn">{STYLE}<div>{escape(_recompiles_head(report))}</div>{table}{more}{_graphs_html(report)}</div>'
 
 
 def _graphs_html(report: Report) -> str:
@@ -114,15 +128,15 @@ def _graph_html(row: GraphCompile, place: str) -> str:
     )
 
 
-def _divided(report: Report) -> tuple[list[Recompile], list[Recompile]]:
-    """Made again, and the first of their op."""
-    rows = report.recompile_rows
-    return [row for row in rows if row.nearest is not None], [row for row in rows if row.nearest is None]
-
-
-def _recompiles_head(report: Report, again: list[Recompile], first: list[Recompile]) -> str:
+def _recompiles_head(report: Report) -> str:
     label = f"{report.summary.label}: " if report.summary.label else ""
-    if not again and not first:
+    rows = report.recompile_rows
+    if not rows:
         return f"{label}nothing was compiled or loaded, all was warm"
-    spent = [duration(sum(row.compile.total_ns for row in rows)) for rows in (again, first)]
-    return f"{label}{plural(len(again), 'NEFF')} for another signature of an op in {spent[0]}, {len(first)} for an op's first in {spent[1]}"
+    again, first = ([row for row in rows if (row.nearest is None) == new] for new in (False, True))
+    told = [
+        f"{plural(len(part), 'NEFF')} {what} in {duration(sum(row.compile.total_ns for row in part))}"
+        for part, what in ((again, "for another signature of an op"), (first, "for an op's first"))
+        if part
+    ]
+    return label + ", ".join(told)

@@ -44,7 +44,10 @@ def _head(report: Report) -> list[str]:
     label, wall = shorten(report.summary.label, _LABEL_WIDTH), duration(report.recording.wall_ns)
     left = f"{label}  " if label else ""
     room = WIDTH - len(left) - len(wall)
-    lines = [f"{left}{shorten(' · '.join(_words.headline(report)), room - 2):<{room}}{wall}"]
+    parts = _words.headline(report)
+    if len(" · ".join(parts)) > room - 2:  # how many of the NEFFs were made stands below as well
+        parts[-1] = parts[-1].partition(", ")[0]
+    lines = [f"{left}{shorten(' · '.join(parts), room - 2):<{room}}{wall}"]
     if report.file:
         lines.append(shorten(_words.loaded(report), WIDTH))
     if report.recording.partial:

@@ -63,11 +63,11 @@ def _rows(trial: Trial) -> list[tuple[str, str, str]]:
     rows = [
         ("first call, empty NEFF cache", *(duration(side.cold_ns) for side in sides)),
         ("  of it compiling", *(_made(side) for side in sides)),
-        ("  calls, the middle one told", *(count(side.cold_runs) for side in sides)),
+        ("  median of", *(plural(side.cold_runs, "call") for side in sides)),
         ("first call, NEFFs on disk", DASH, duration(trial.reload_ns)),
         ("warm call, median", *(duration(side.quantile_ns(0.5)) for side in sides)),
         ("  p10 – p90", *(_spread(side) for side in sides)),
-        ("  calls, in turns", *(count(len(side.warm_ns)) for side in sides)),
+        ("  measured in turns", *(plural(len(side.warm_ns), "call") for side in sides)),
         ("NEFFs of a warm call", *(count(side.neffs) for side in sides)),
         ("peak HBM", *(binary_size(side.peak_bytes) for side in sides)),
         ("graphs, breaks", DASH, f"{count(trial.graphs)}, {count(len(trial.breaks))}"),

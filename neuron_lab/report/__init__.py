@@ -11,7 +11,7 @@ from neuron_lab.report._lines import GutterLine, LineRow, compile_lines, gutter
 from neuron_lab.report._memory import Curve, Portion, named
 from neuron_lab.report._modules import ModuleRow, phase_times
 from neuron_lab.report._neffs import NEFF_SORTS, CacheChange, NeffEntry, dispensable, in_order, neffs_frame
-from neuron_lab.report._recompiles import Change, Recompile, changed, fix_for
+from neuron_lab.report._recompiles import Change, Recompile, Repeated, repeated
 from neuron_lab.report._report import Report
 from neuron_lab.report._rules import Finding
 from neuron_lab.report._session import SessionRow, session_frame, session_row, session_total
@@ -58,6 +58,7 @@ __all__ = [
     "PartChange",
     "Portion",
     "Recompile",
+    "Repeated",
     "Report",
     "SessionRow",
     "Split",
@@ -66,11 +67,9 @@ __all__ = [
     "TrialSide",
     "View",
     "binary_size",
-    "changed",
     "compile_lines",
     "dispensable",
     "explanation",
-    "fix_for",
     "guard_failure",
     "gutter",
     "in_order",
@@ -78,6 +77,7 @@ __all__ = [
     "neffs_frame",
     "phase_times",
     "plural",
+    "repeated",
     "session_frame",
     "session_row",
     "session_total",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -21,14 +22,17 @@ class _Limit:
 
 def _neffs(report: Report, had: float, limit: float) -> str:
     made = (item for item in report.recording.compiles if item.source != "disk")
-    culprits = _named(_at(report, short_signature(item.signature), item.neff) for item in made)
+    culprits = _named(_at(short_signature(item.signature), report.place_of_compile(item.neff)) for item in made)
     return f"{plural(int(had), 'NEFF')} compiled, budget {limit:g}: {culprits}"
 
 
 def _fallbacks(report: Report, had: float, limit: float) -> str:
-    return f"{plural(int(had), 'CPU fallback')}, budget {limit:g}: " + _named(
-        f"{row.op} {row.fallback_calls}×" for row in report.op_rows if row.fallback_calls
-    )
+    calls: Counter[tuple[str, str]] = Counter()
+    for total in report.recording.op_totals:
+        if total.kind == "fallback":
+            calls[total.op, report.place(total.where)] += total.calls
+    culprits = _named(_at(f"{op} {number}×", place) for (op, place), number in calls.most_common())
+    return f"{plural(int(had), 'CPU fallback')}, budget {limit:g}: {culprits}"
 
 
 _LIMITS = {
@@ -69,8 +73,7 @@ class Budget:
         return over
 
 
-def _at(report: Report, culprit: str, neff: str) -> str:
-    place = report.place_of_compile(neff)
+def _at(culprit: str, place: str) -> str:
     return f"{culprit} at {place}" if place else culprit
 
 

@@ -95,6 +95,14 @@ class Difference:
         ]
         return tuple(sorted(rows, key=lambda row: (-self._weight(row), row.op)))
 
+    @property
+    def peaks(self) -> tuple[int, int]:
+        """The largest peak of HBM of a core, in bytes; it is compared in any case."""
+        before, after = (
+            max((curve.peak for curve in report.curves), default=0) for report in (self.before, self.after)
+        )
+        return before, after
+
     def _weight(self, row: OpChange) -> int:
         before, after = row.total_ns
         return abs(after - before) if self.times else max(before, after)

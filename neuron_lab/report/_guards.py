@@ -68,7 +68,7 @@ def guard_failure(item: GraphCompile) -> GuardFailure:
         if not subjects:
             found = other
         elif subject not in subjects and len(subjects) < _MOST:
-            text = f"{found.text}; against {reason.partition(':')[0]}: {other.text}"
+            text = f"{found.text}; against compile {reason.partition(':')[0]}: {other.text}"
             found = GuardFailure(text, "; or ".join(dict.fromkeys(filter(None, [found.fix, other.fix]))))
         subjects.add(subject)
     limit = _LIMIT.search(item.failure)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -26,13 +26,18 @@ class Change:
     dimension: int | None = None
     touched: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
+    @property
+    def subject(self) -> str:
+        """What changed, without the values."""
         names = " and ".join(self.arguments)
         if self.kind == "dimension":
-            return f"dim {self.dimension} of {names}: {self.old} → {self.new}"
-        if self.kind == "static":
-            return f"{names}: {self.old} → {self.new}"
-        return f"{self.kind} of {names}: {self.old} → {self.new}" if names else f"{self.kind}: {self.old} → {self.new}"
+            return f"dim {self.dimension} of {names}"
+        if not names:
+            return self.kind
+        return names if self.kind in ("static", "arguments") else f"{self.kind} of {names}"
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.old} → {self.new}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,58 @@ class Recompile:
     def change(self) -> Change | None:
         """The one thing that differs; None for a first compile, and when several things do."""
         return self.changes[0] if len(self.changes) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """The recompiles of one op at one line that differ in the same thing, in time order."""
+
+    rows: tuple[Recompile, ...]
+
+    @property
+    def op(self) -> str:
+        """Its name with the overload."""
+        return self.rows[0].compile.op
+
+    @property
+    def where(self) -> Where | None:
+        """The line."""
+        return self.rows[0].where
+
+    @property
+    def from_disk(self) -> bool:
+        """Loaded, not compiled."""
+        return self.rows[0].compile.source == "disk"
+
+    @property
+    def total_ns(self) -> int:
+        """What they cost together."""
+        return sum(row.compile.total_ns for row in self.rows)
+
+    @property
+    def changed(self) -> str:
+        """What differs, with every value it had."""
+        subjects = [change.subject for change in self.rows[0].changes]
+        return "; ".join(
+            f"{subject}: {' → '.join(values)}" for subject, values in zip(subjects, self._values, strict=True)
+        )
+
+    @property
+    def fix(self) -> str:
+        """What to do about it, "" when nothing is known to help. Two values that are no sizes are most often two layers."""
+        change = self.rows[0].change
+        if change is None or (change.kind != "dimension" and len(self._values[0]) <= 2):
+            return ""
+        return Counter(fix_for(row.changes) for row in self.rows).most_common(1)[0][0]
+
+    @property
+    def _values(self) -> list[list[str]]:
+        """The values of each thing that differs, in the order they were met."""
+        values = [dict.fromkeys([change.old]) for change in self.rows[0].changes]
+        for row in self.rows:
+            for known, change in zip(values, row.changes, strict=True):
+                known[change.new] = None
+        return [list(known) for known in values]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -75,6 +132,18 @@ def recompiles(recording: Recording) -> tuple[Recompile, ...]:
     return tuple(found)
 
 
+def repeated(rows: Sequence[Recompile]) -> tuple[Repeated, ...]:
+    """What was made again, together what differs in the same thing, the dearest first."""
+    groups: defaultdict[tuple[object, ...], list[Recompile]] = defaultdict(list)
+    for row in rows:
+        if row.nearest is not None:
+            subjects = tuple(change.subject for change in row.changes)
+            groups[row.compile.op, row.where and (row.where.file, row.where.line), row.compile.source, subjects].append(
+                row
+            )
+    return tuple(sorted((Repeated(tuple(group)) for group in groups.values()), key=lambda group: -group.total_ns))
+
+
 def _nearest(item: Compile, others: list[Compile]) -> tuple[Compile | None, tuple[Change, ...]]:
     """Fewest changes; the newest of several."""
     best: tuple[Compile | None, tuple[Change, ...]] = (None, ())
@@ -89,10 +158,10 @@ def _nearest(item: Compile, others: list[Compile]) -> tuple[Compile | None, tupl
 
 def compare(old: Signature, new: Signature) -> tuple[Change, ...]:
     """Everything that differs; one size that changed alike in several arguments is one change."""
-    if [name for name, _ in old.arguments] != [name for name, _ in new.arguments]:
-        return (Change("arguments", _listed(old), _listed(new), ()),)
+    if _names(old) != _names(new):
+        return (Change("arguments", _without(old, new), _without(new, old), ()),)
     found: dict[tuple[Kind, str, str, int | None], list[str]] = {}
-    for (name, before), (_, after) in zip(old.arguments, new.arguments, strict=True):
+    for (_, before), (name, after) in zip(old.arguments, new.arguments, strict=True):
         for kind, was, now, dimension in _differences(before, after):
             found.setdefault((kind, was, now, dimension), []).append(name)
     changes = [
@@ -133,17 +202,26 @@ def _differences(
         return found
     if isinstance(old, Number) and isinstance(new, Number):
         return [("dtype", old.dtype, new.dtype, None)]
-    return [("static", _text(old), _text(new), None)]
+    kind: Kind = "static" if isinstance(old, Static) and isinstance(new, Static) else "arguments"
+    return [(kind, _text(old), _text(new), None)]
 
 
 def _text(item: Tensor | Number | Static) -> str:
     if isinstance(item, Static):
         return item.text
-    return item.dtype if isinstance(item, Number) else f"{item.dtype}{list(item.sizes)}{item.layout}"
+    return f"{item.dtype} number" if isinstance(item, Number) else f"{item.dtype}{list(item.sizes)}{item.layout}"
 
 
-def _listed(signature: Signature) -> str:
-    return f"{len(signature.arguments)} arguments"
+def _names(signature: Signature) -> list[str]:
+    """Positions and keywords: a tensor ("input 1") may become a number ("argument 1")."""
+    return [name.removeprefix("input ").removeprefix("argument ") for name, _ in signature.arguments]
+
+
+def _without(signature: Signature, other: Signature) -> str:
+    """The arguments that the other has not."""
+    taken = set(_names(other))
+    names = [full for (full, _), name in zip(signature.arguments, _names(signature), strict=True) if name not in taken]
+    return ", ".join(names) or "–"
 
 
 def fix_for(changes: Sequence[Change]) -> str:

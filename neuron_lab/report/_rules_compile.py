@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from statistics import median
 
@@ -54,18 +54,14 @@ def other_sizes(facts: Facts) -> Iterator[Finding]:
         if _is_data(row, change, widths, proven) and line_of(row.where) not in printing
     ]
     for group in _groups([pair for pair in sized if _is_repeated(facts, pair, sized, proven)]):
-        spent: Counter[object] = Counter()
-        for row, _ in group:
-            spent[line_of(row.where)] += row.compile.total_ns
-        # The first op of the dearest line: what comes after it only follows.
-        dearest, change = min(group, key=lambda pair: (-spent[line_of(pair[0].where)], pair[0].compile.start_ns))
+        cause, change, sizes = _cause(group)
         verb = "compiled" if any(row.compile.source != "disk" for row, _ in group) else "loaded"
         yield Finding(
             "NRN012",
-            _place_of(facts, dearest.where, {row.where for row, _ in group}),
+            _place_of(facts, cause.where, {row.where for row, _ in group}),
             f"{plural(len(group), 'NEFF')} {verb} again because a size changed: dim {change.dimension} of "
-            f"{change.arguments[0]} of {dearest.compile.op}, {_sizes(group)}",
-            spent.total(),
+            f"{change.arguments[0]} of {cause.compile.op}, {sizes}",
+            sum(row.compile.total_ns for row, _ in group),
             _fix(group),
             tuple(dict.fromkeys(row.compile.op for row, _ in group)),
         )
@@ -173,13 +169,7 @@ def _is_repeated(
     )
     if row.same_span and ran_before >= 2:
         return True
-    same_place = [
-        other
-        for item, other in all_pairs
-        if line_of(item.where) == line_of(row.where)
-        and item.compile.op == row.compile.op
-        and (other.dimension, other.arguments) == (change.dimension, change.arguments)
-    ]
+    same_place = [other for item, other in all_pairs if _seat(item, other) == _seat(row, change)]
     if len({other.new for other in same_place} | {other.old for other in same_place}) >= 3:
         return True
     alike = [item for item, other in all_pairs if (other.old, other.new) == (change.old, change.new)]
@@ -207,12 +197,19 @@ def _groups(pairs: list[tuple[Recompile, Change]]) -> list[list[tuple[Recompile,
     return [members for _, members in groups]
 
 
-def _sizes(group: list[tuple[Recompile, Change]]) -> str:
-    pairs = list(dict.fromkeys((change.old, change.new) for _, change in group))
-    if len(pairs) == 1:
-        return f"{pairs[0][0]} → {pairs[0][1]}"
-    values = dict.fromkeys([pairs[0][0], *(new for _, new in pairs)])
-    return f"{len(values)} sizes: {_some(list(values))}"
+def _cause(group: list[tuple[Recompile, Change]]) -> tuple[Recompile, Change, str]:
+    """The op that met the most sizes, the first of several: what comes after it only follows. With its sizes in words."""
+    met: defaultdict[tuple[object, ...], dict[str, None]] = defaultdict(dict)
+    for row, change in group:
+        met[_seat(row, change)].update(dict.fromkeys([change.old, change.new]))
+    row, change = min(group, key=lambda pair: (-len(met[_seat(*pair)]), pair[0].compile.start_ns))
+    sizes = list(met[_seat(row, change)])
+    return row, change, " → ".join(sizes) if len(sizes) == 2 else f"{len(sizes)} sizes: {_some(sizes)}"
+
+
+def _seat(row: Recompile, change: Change) -> tuple[object, ...]:
+    """The dimension of an argument of an op at a line."""
+    return line_of(row.where), row.compile.op, change.dimension, change.arguments
 
 
 def _some(values: list[str]) -> str:

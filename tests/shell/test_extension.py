@@ -72,6 +72,20 @@ def test_help_of_everything(shell: Shell, capsys: pytest.CaptureFixture[str]) ->
     assert max(map(len, text.splitlines())) <= 140
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("%neuron explain", "NRN053  Kept alive by the notebook"),
+        ("%neuron cache prune --help", "--older-than AGE"),
+        ("%neuron compare --help", "--rounds N"),
+    ],
+)
+def test_help_of_one_command(shell: Shell, capsys: pytest.CaptureFixture[str], line: str, told: str) -> None:
+    result = shell.run(line)
+    assert result.success and result.result is None
+    assert told in capsys.readouterr().out
+
+
 def test_question_mark_shows_every_option(shell: Shell) -> None:
     found = shell.ip.object_inspect("%neuron")
     assert all(word in found["docstring"] for word in ("--top", "--fail-over", "status", "last"))
@@ -88,7 +102,6 @@ def test_question_mark_shows_every_option(shell: Shell) -> None:
         ("%neuron last", "nothing was profiled yet"),
         ("%neuron recompiles", "nothing was profiled yet"),
         ("%neuron recompiles dev", "dev is not a profile"),
-        ("%neuron explain", "the following arguments are required: CODE"),
         ("%neuron explain NRN999", "invalid choice: 'NRN999'"),
     ],
 )
@@ -155,14 +168,14 @@ def test_recompiles_of_the_latest_and_of_a_variable(shell: Shell) -> None:
         )
     latest: Any = shell.run("%neuron recompiles").result
     assert latest.text.splitlines() == [
-        "In[2]: 1 NEFF for another signature of an op in 3.00 ms, 0 for an op's first in 0",
+        "In[2]: 1 NEFF for another signature of an op in 3.00 ms",
         "",
-        "aten::mm In[2] line 2 3.00 ms",
+        "aten::mm · In[2] line 2 · 3.00 ms",
         "    dim 0 of input 0: 64 → 37",
         "    a smaller batch: pad it, or drop_last=True if it is a loader's last",
     ]
     assert "dim 0 of input 0: 64 → 37" in latest._repr_mimebundle_()["text/html"]
-    assert "1 for an op's first" in shell.run("%neuron recompiles p64").result.text  # type: ignore[attr-defined]
+    assert "1 NEFF for an op's first" in shell.run("%neuron recompiles p64").result.text  # type: ignore[attr-defined]
     shell.run("%%neuron profile -q\n1")
     assert shell.run("%neuron recompiles").result.text == "In[5]: nothing was compiled or loaded, all was warm"  # type: ignore[attr-defined]
 

@@ -124,16 +124,26 @@ def test_last_traceback_is_named_and_freed(ip: Any) -> None:
 
 
 def test_text_and_html(ip: Any) -> None:
-    run(ip, "many = [torch.ones(n, device='neuron') for n in range(1, 60)]")
+    run(ip, "many = {f'k{n}': torch.ones(n, device='neuron') for n in range(1, 60)}")
     page = run(ip, "page = %neuron memory\npage").result
     bundle = page._repr_mimebundle_()
     lines = bundle["text/plain"].splitlines()
     assert max(map(len, lines)) <= 100
     assert len(lines) <= 40
-    assert "many[58]" in bundle["text/plain"]
-    assert "more" in lines[-1]
-    assert "many[58]" in bundle["text/html"]
+    assert "many['k59']" in bundle["text/plain"]
+    assert lines[-1].startswith("… 39 more (")
+    assert "k59" in bundle["text/html"]
     assert page.frame.name.tolist()[0].startswith("many")
+
+
+def test_a_list_that_grows_is_one_row_and_comes_first(ip: Any) -> None:
+    run(ip, "one = torch.ones(100, device='neuron')\nkept, two = [], [one * 2, one * 3]")
+    run(ip, "for n in range(4):\n    kept.append(torch.ones(10 * n + 50, device='neuron'))")
+    page = run(ip, "page = %neuron memory\npage").result
+    first, *others = page.to_text().splitlines()[3:]
+    assert first.split() == "kept[…], 4× 1.02 KiB other 4 shapes".split()
+    assert sorted(line.split()[0] for line in others) == ["one", "two[0]", "two[1]"]
+    assert "kept[…], 4×" in page.to_html()
 
 
 def test_looking_changes_nothing(ip: Any) -> None:

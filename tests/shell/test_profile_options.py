@@ -94,7 +94,7 @@ def test_budget_that_breaks_fails_the_cell_after_the_report(shell: Shell) -> Non
     assert isinstance(result.error_in_exec, BudgetExceeded)
     assert shell.errors == [
         "BudgetExceeded: 1 NEFF compiled, budget 0: aten::a(float32[8, 4]) at In[1] line 2; "
-        "1 CPU fallback, budget 0: aten::b 1×"
+        "1 CPU fallback, budget 0: aten::b 1× at In[1] line 3"
     ]
     assert len(shell.reports) == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -11,6 +12,7 @@ from neuron_lab.recording import Environment, Recorder
 from neuron_lab.render import difference_html, difference_text
 from neuron_lab.report import Difference, Report
 from tests.fakes.device import FakeDevice
+from tests.unit.test_curves import LOG, logged
 from tests.unit.test_render import Checked
 
 EMULATED = Environment("emulated trn2.3xlarge", True, versions={"torch": "2.13.0"})
@@ -56,6 +58,14 @@ def test_warm_against_warm_is_subtracted() -> None:
     row = Comparison(found).ops.set_index("op").loc["aten::mm"]
     assert (row.total_ms_before, row.total_ms_after, row.total_ms_delta) == (20, 12, -8)
     assert Comparison(found).parts.set_index("part").delta_s["wall"] == pytest.approx(-0.012)
+
+
+def test_peaks_of_memory_are_compared() -> None:
+    text = difference_text(Difference(logged(LOG), logged(dataclasses.replace(LOG, peaks=()))))
+    assert (
+        next(line for line in text.splitlines() if "HBM" in line).split()
+        == "peak HBM 40 MiB 0 B −40 MiB (−100 %)".split()
+    )
 
 
 def test_cold_against_warm_is_shown_and_not_subtracted() -> None:

@@ -96,6 +96,16 @@ def test_text_has_the_curve_the_peak_and_what_it_was_made_of() -> None:
     ]
 
 
+def test_portions_that_have_no_room_stand_in_a_second_line() -> None:
+    held = tuple(Held(Where(f"/p/a_long_name_{n}.py", 1, "f", n), MIB, 1) for n in range(10, 14))
+    log = dataclasses.replace(LOG, peaks=(MemoryPeak(0, 1_050 * MS, 40 * MIB, held),))
+    lines = report_text(logged(log), View()).splitlines()
+    start = next(index for index, line in enumerate(lines) if line.startswith("    made of 36 MiB from before"))
+    names = [f"1 MiB /p/a_long_name_{n}.py line {n}" for n in range(10, 13)]
+    told = [part for line in lines[start : start + 3] for part in line.removeprefix("    made of").strip().split(" · ")]
+    assert told[:5] == ["36 MiB from before", *names, "1 MiB by 1 more"]
+
+
 def test_lines_have_their_peak() -> None:
     report = logged(LOG)
     assert report.lines.set_index("line").peak_bytes.to_dict() == {3: 30 * MIB, 4: 40 * MIB}

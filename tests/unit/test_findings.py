@@ -98,6 +98,19 @@ def test_sequence_that_grows() -> None:
     assert "static cache" in found(program)[0].fix
 
 
+def test_the_op_that_met_most_sizes_is_named_not_the_dearest_line() -> None:
+    def program(device: FakeDevice) -> None:
+        for rows in (20, 31, 77):
+            relu(device.at(7), rows)
+            for width in (1, 2) if rows == 20 else (1,):  # as a backward, whose ops of one line are of many sizes
+                signature = f"aten::add_.Tensor(float32[{rows}, {width}]){TAIL}"
+                device.at(9).run("aten::add_.Tensor", compile_ms=(1, 2, 700), neff=signature, signature=signature)
+
+    (finding,) = found(program)
+    assert finding.where == "train.py line 7 and 1 more line"
+    assert finding.message.endswith("dim 0 of input 0 of aten::relu, 3 sizes: 20, 31, 77")
+
+
 def test_layers_of_several_widths_are_no_recompiles() -> None:
     def program(device: FakeDevice) -> None:
         for width in (16, 32, 64, 128):

@@ -45,7 +45,8 @@ def test_another_guard_of_an_earlier_compile_is_told_too() -> None:
     size = "tensor 'x' size mismatch at index 0. expected {}, actual 9"
     assert failed(f"0/1: {size.format(7)}", f"0/0: {size.format(8)}") == "dim 0 of x: 7 → 9"
     assert (
-        failed(f"0/1: {size.format(7)}", "0/0: n == 2  # a") == "dim 0 of x: 7 → 9; against 0/0: n == 2 no longer holds"
+        failed(f"0/1: {size.format(7)}", "0/0: n == 2  # a")
+        == "dim 0 of x: 7 → 9; against compile 0/0: n == 2 no longer holds"
     )
 
 

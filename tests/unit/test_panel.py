@@ -8,7 +8,7 @@ import pytest
 
 import neuron_lab
 from neuron_lab import device
-from neuron_lab.errors import DeviceProblem
+from neuron_lab.errors import DeviceProblem, UsageProblem
 from tests.fakes.device import FakeDevice
 
 
@@ -63,3 +63,15 @@ def test_what_cannot_be_profiled_is_told(fake: FakeDevice, monkeypatch: pytest.M
     with pytest.raises(DeviceProblem, match="it tells too little"):
         panel.run()
     assert panel.result is None and not panel._run.disabled
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"), [({"btach": (1, 9)}, "missing a required argument: 'batch'"), ({"batch": 1, "x": 2}, "'x'")]
+)
+def test_arguments_that_do_not_fit_are_told_before_any_button(arguments: dict[str, Any], said: str) -> None:
+    def step(batch: int) -> None:
+        raise AssertionError
+
+    with pytest.raises(UsageProblem, match=r"step\(batch: 'int'\).*" + said):
+        neuron_lab.panel(step, **arguments)
+    assert neuron_lab.panel(max, 1, 2) is not None, "what has no signature is taken as it is"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from neuron_lab.recording import Environment, Recorder, Surroundings
+from neuron_lab.render import recompiles_html, recompiles_text
 from neuron_lab.report import Report
 from neuron_lab.report._recompiles import compare
 from neuron_lab.report._signature import Number, Static, Tensor, parse
@@ -45,7 +46,11 @@ def test_parse_never_fails(text: str) -> None:
         ("f(float32[4, 2])", "f(float32[4, 2]{1, 0})", ["layout of input 0: contiguous → {1, 0}"]),
         ("f(float32[4], [1])", "f(float32[4], [2])", ["argument 1: [1] → [2]"]),
         ("f(float32[4])", "f(float32[4, 1])", ["rank of input 0: [4] → [4, 1]"]),
-        ("f(float32[4])", "f(float32[4], dim=1)", ["arguments: 1 arguments → 2 arguments"]),
+        ("f(float32[4])", "f(float32[4], dim=1)", ["arguments: – → dim"]),
+        ("f(float32[4], dim=1)", "f(float32[4], keepdim=True)", ["arguments: dim → keepdim"]),
+        ("f(float32[4], float32[4])", "f(float32[4], int64~)", ["argument 1: float32[4] → int64 number"]),
+        ("f(float32[4], None)", "f(float32[4], float32[4]{})", ["input 1: None → float32[4]{}"]),
+        ("f([float32[4]])", "f([float32[4], float32[4]])", ["arguments: – → input 0[1]"]),
         ("f(float32[8, 64], float32[64, 64])", "f(float32[8, 128], float32[10, 128])", ["dim 1 of input 0 and input 1: 64 → 128", "dim 0 of input 1: 64 → 10"]),
         ("f(float32[4])", "f(float32[4])", []),
     ],
@@ -80,6 +85,40 @@ def test_each_compile_has_its_nearest_signature_and_a_fix() -> None:
     assert frame.cost_s.tolist() == pytest.approx([0.010, 0.010, 0.003])
     assert "drop_last" in frame.fix[0]
     assert "static cache" in frame.fix[1]
+
+
+def test_what_a_loop_makes_again_is_one_entry_and_the_dearest_is_first() -> None:
+    device = FakeDevice()
+    span = Recorder(device.hook(), Environment("emulated", True), label="In[1]", clock=device.clock)
+    span.start()
+    device.at(5, file="/p/train.py")
+    for name, layout in (("plain", ""), ("turned", "{1, 0}")):
+        device.run("aten::t", compile_ms=(1, 1, 1), neff=name, signature=f"aten::t(float32[4, 2]{layout}){TAIL}")
+    for rows in (64, 37, 21):
+        device.at(6, file="/p/train.py")
+        made(device, f"{rows}, 8")
+    report = Report(span.finish())
+    assert recompiles_text(report).splitlines() == [
+        "In[1]: 3 NEFFs for another signature of an op in 23.0 ms, 2 NEFFs for an op's first in 13.0 ms",
+        "",
+        "aten::mm · train.py line 6 · 2 NEFFs · 20.0 ms",
+        "    dim 0 of input 0: 64 → 37 → 21",
+        "    a smaller batch: pad it, or drop_last=True if it is a loader's last",
+        "",
+        "aten::t · train.py line 5 · 3.00 ms",
+        "    layout of input 0: contiguous → {1, 0}",  # once: no fix, it may well be another layer
+    ]
+    assert "64 → 37 → 21" in recompiles_html(report)
+
+
+def test_what_is_left_out_is_counted_with_its_cost() -> None:
+    device = FakeDevice()
+    span = Recorder(device.hook(), Environment("emulated", True), clock=device.clock)
+    span.start()
+    for line in range(1, 21):
+        device.at(line, file="/p/train.py")
+        made(device, f"{line}, 8")
+    assert recompiles_text(Report(span.finish())).splitlines()[-1] == "… 7 more NEFFs (70.0 ms), see .recompiles"
 
 
 @pytest.mark.parametrize(

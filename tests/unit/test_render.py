@@ -71,6 +71,12 @@ def test_text_of_a_report() -> None:
     assert report_text(recorded(), View()) == EXPECTED
 
 
+def test_head_without_room_leaves_out_what_stands_below() -> None:
+    head, *rest = report_text(recorded(label="x" * 27), View()).splitlines()
+    assert head.split(" · ")[-1].split() == "2 NEFFs 200 ms".split()
+    assert any("cold: 1 compiled in 50.0 ms · 1 from disk" in line for line in rest)
+
+
 def test_text_of_a_partial_report() -> None:
     lines = report_text(recorded(error="ValueError"), View()).splitlines()
     assert lines[1] == "PARTIAL: stopped by ValueError; what ran until then:"
