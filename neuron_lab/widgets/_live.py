@@ -25,13 +25,17 @@ class Live(anywidget.AnyWidget):
     Its state is a loader of two kilobytes and nothing else: code and content are sent when a front end draws it and asks, so that a
     saved notebook stays small, a run that nobody watches pays nothing, and nothing is sent while a cell is measured.
 
-    `mount` names the function of the browser's side that draws it, `make` its content, `act` does what its buttons ask for.
+    `mount` names the function of the browser's side that draws it, `make` its content, `act` does what it asks for later: the answer is news for it, None has it drawn again.
     """
 
     _esm = _code.loader()
 
     def __init__(
-        self, label: str, mount: str, make: Callable[[], Content], act: Callable[[str], None] | None = None
+        self,
+        label: str,
+        mount: str,
+        make: Callable[[], Content],
+        act: Callable[[str], dict[str, Any] | None] | None = None,
     ) -> None:
         super().__init__()
         self._label = label
@@ -51,8 +55,8 @@ class Live(anywidget.AnyWidget):
         elif "ask" in content:
             self._reply(content["ask"], self._make)
         elif "act" in content and self._act is not None:
-            self._act(content["act"])
-            self.send({"again": True})
+            news = self._act(content["act"])
+            self.send({"again": True} if news is None else {"news": news})
 
     def _reply(self, view: str, make: Callable[[], Content]) -> None:
         """To the view that asked: the widget may be drawn in several places."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from neuron_lab import render
+from neuron_lab.recording import Meter
 from neuron_lab.report import Difference, Report, SessionRow, View
 from neuron_lab.widgets._holdings import Held, holdings_meta
 from neuron_lab.widgets._payload import payload
@@ -14,6 +15,7 @@ from neuron_lab.widgets._session import session_meta
 
 if TYPE_CHECKING:
     from neuron_lab.widgets._live import Live
+    from neuron_lab.widgets._top import Seen
 
 # Recordings that stay reachable only because a cell was profiled once.
 _KEPT = 8
@@ -64,6 +66,13 @@ def session_view(rows: Sequence[SessionRow], forgotten: int) -> Live:
     from neuron_lab.widgets._live import Content, Live
 
     return Live(f"session of {len(rows)} profiles", "mountSession", lambda: Content(session_meta(rows, forgotten)))
+
+
+def top_view(look: Callable[[Meter], Seen], meter: Meter) -> Live:
+    """The cores as bars that follow what they do."""
+    from neuron_lab.widgets._top import TopView
+
+    return TopView(look, meter)
 
 
 def show_unasked(found: Live) -> None:

@@ -7,7 +7,7 @@ export default {
 
     function twin() {
       let output = el.closest(".jp-OutputArea-child")?.previousElementSibling;
-      while (output && !output.querySelector("[data-nrn-report]")) output = output.previousElementSibling;
+      while (output && (!output.querySelector(".nrn") || output.querySelector(".nx"))) output = output.previousElementSibling;
       return output;
     }
 
@@ -18,7 +18,7 @@ export default {
         if (gone) return;
         clear();
         const stop = await module[mount](el, meta, buffers, (act) => model.send({ act }));
-        const report = mount === "mount" ? twin() : null;
+        const report = twin();
         if (report) report.style.display = "none";
         unmount = () => {
           if (report) report.style.display = "";
@@ -46,6 +46,7 @@ export default {
     function hear(content, buffers) {
       if (content.end) clear(); // the kernel keeps the data of the newest views only
       else if (content.again) model.send({ ask });
+      else if (content.news) el.dispatchEvent(new CustomEvent("nx-news", { detail: content.news }));
       else if (content.to !== ask) return;
       else if (content.error) fail(content.error);
       else show(content, buffers);
