@@ -321,8 +321,9 @@ assert warm.summary.cold_calls == 0
 # %% [markdown]
 # ## Your turn: a control panel
 #
-# `neuron_lab.panel` makes a control of each argument. Choose a batch size, press *Run*, and look at the profile of that run:
-# a batch size that is new compiles unless it runs once before, and *compiled* is `torch.compile(backend="neuron")`.
+# `neuron_lab.panel` makes a control of each argument. Choose a batch size, press *Run*, and look at the profile of that run.
+# *warm* runs once before and measures the second run; *cold* measures with empty caches, so that everything is compiled.
+# *compiled* is `torch.compile(backend="neuron")`.
 
 
 # %%

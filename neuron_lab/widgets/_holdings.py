@@ -37,6 +37,7 @@ class Held(Protocol):
 def holdings_meta(found: Held, freed: int | None) -> dict[str, Any]:
     """The largest blocks with their names, and what is in use."""
     rest = found.holdings[_ROWS:]
+    several = len({item.core for item in found.holdings}) > 1
     return {
         "summary": render.memory_summary(found.cores, found.holdings, freed),
         "colors": {
@@ -48,7 +49,7 @@ def holdings_meta(found: Held, freed: int | None) -> dict[str, Any]:
                 "names": item.names,
                 "kind": item.kind,
                 "bytes": item.bytes,
-                "tensor": f"{item.dtype}{list(item.shape)} on neuron:{item.core}",
+                "tensor": f"{item.dtype}{list(item.shape)}" + (f" on neuron:{item.core}" if several else ""),
                 "history": item.history,
             }
             for item in found.holdings[:_ROWS]
