@@ -35,7 +35,9 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # no types
             options=[(f"neuron:{n}", n) for n in range(cores)] or [("neuron:0", 0)], description="core"
         )
         self._mode = ipywidgets.ToggleButtons(options=_MODES, style={"button_width": "80px"})
-        self._start = ipywidgets.ToggleButtons(options=_STARTS, tooltips=_STARTS_TOLD, style={"button_width": "80px"})
+        self._start = ipywidgets.ToggleButtons(
+            options=_STARTS, tooltips=_STARTS_TOLD, style={"button_width": "80px"}, layout={"margin": "0 0 0 16px"}
+        )
         self._run = ipywidgets.Button(description="Run", button_style="primary", tooltip="run it and profile it")
         self._run.on_click(lambda _: self.run())
         self._output = ipywidgets.Output()
