@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,7 @@ class Live(anywidget.AnyWidget):
         self._mount = mount
         self._make: Callable[[], Content] | None = make
         self._act = act
+        self.replaces = False  # the static output above it in the same cell
         self.on_msg(self._answer)
 
     def release(self) -> None:
@@ -55,18 +57,30 @@ class Live(anywidget.AnyWidget):
         elif "ask" in content:
             self._reply(content["ask"], self._make)
         elif "act" in content and self._act is not None:
-            news = self._act(content["act"])
+            with self._failure_told({}):
+                news = self._act(content["act"])
             self.send({"again": True} if news is None else {"news": news})
 
     def _reply(self, view: str, make: Callable[[], Content]) -> None:
         """To the view that asked: the widget may be drawn in several places."""
-        try:
+        with self._failure_told({"to": view}):
             found = make()
-        except Exception as error:
-            self.send({"to": view, "error": f"{type(error).__name__}: {error}"})
-            raise
-        reply = {"to": view, "code": _code.module(), "mount": self._mount, "meta": found.meta}
+        reply = {
+            "to": view,
+            "code": _code.module(),
+            "mount": self._mount,
+            "meta": found.meta,
+            "replaces": self.replaces,
+        }
         self.send(reply, list(found.columns))
+
+    @contextmanager
+    def _failure_told(self, to: dict[str, str]) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self.send({**to, "error": f"{type(error).__name__}: {error}"})
+            raise
 
     def __repr__(self) -> str:
         return f"<{self._label}: live in a notebook with a kernel>"

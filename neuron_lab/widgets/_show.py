@@ -45,11 +45,9 @@ def pair(difference: Difference) -> Live:
     return Live(f"explorer of {' → '.join(difference.names)}", "mountPair", make)
 
 
-def holdings_view(look: Callable[[bool], Held]) -> Live:
-    """Who holds HBM, as bars, with a button that frees; `look(free)` tells who does, after having freed when that is asked."""
+def holdings_view(look: Callable[[bool], Held], freed: int | None) -> Live:
+    """Who holds HBM, as bars, with a button that frees; `look(free)` tells who does, after having freed when that is asked. `freed`: bytes that were before."""
     from neuron_lab.widgets._live import Content, Live
-
-    freed: int | None = None
 
     def make() -> Content:
         return Content(holdings_meta(look(False), freed))
@@ -79,6 +77,7 @@ def show_unasked(found: Live) -> None:
     """Display it below the report that it takes the place of. The oldest of more than a few is released."""
     from IPython.display import display
 
+    found.replaces = True
     _shown.append(found)
     if len(_shown) > _KEPT:
         _shown.popleft().release()

@@ -147,3 +147,13 @@ def test_thread_lives_while_a_cell_runs_and_somebody_looks(cores: FakeDevice, ev
     assert set(events.calls) == {"pre_run_cell", "post_run_cell"}, "and opened again"
     found.release()
     assert events.calls == {}
+
+
+def test_a_look_that_fails_is_told_in_the_view(cores: FakeDevice, events: Events) -> None:
+    def look(meter: Meter) -> Any:
+        raise ZeroDivisionError("no core")
+
+    found = View(look, Meter(lambda: None, cores.clock), lambda: 0.0)
+    with pytest.raises(ZeroDivisionError):
+        found._answer(None, {"act": "look"}, None)
+    assert found.told == [{"error": "ZeroDivisionError: no core"}]
