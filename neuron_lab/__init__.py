@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from neuron_lab._result import Profile, last, load
     from neuron_lab._session import SessionReport, session
     from neuron_lab._status import Status, status
+    from neuron_lab._top import Top, top
     from neuron_lab._trial import CompileTrial
 
 _HOMES = {
@@ -39,6 +40,7 @@ _HOMES = {
     "Profile": "neuron_lab._result",
     "SessionReport": "neuron_lab._session",
     "Status": "neuron_lab._status",
+    "Top": "neuron_lab._top",
     "cache": "neuron_lab._cache",
     "compare": "neuron_lab._compare",
     "explain": "neuron_lab._pages",
@@ -51,6 +53,7 @@ _HOMES = {
     "recompiles": "neuron_lab._pages",
     "session": "neuron_lab._session",
     "status": "neuron_lab._status",
+    "top": "neuron_lab._top",
 }
 
 __all__ = [
@@ -69,6 +72,7 @@ __all__ = [
     "Profile",
     "SessionReport",
     "Status",
+    "Top",
     "UsageProblem",
     "__version__",
     "cache",
@@ -84,6 +88,7 @@ __all__ = [
     "recompiles",
     "session",
     "status",
+    "top",
     "unload_ipython_extension",
 ]
 

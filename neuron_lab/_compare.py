@@ -13,7 +13,7 @@ from neuron_lab._closeness import differences, same_values
 from neuron_lab._compiled import Breaks, compiled_anew, dynamo_as_before, start_compilers
 from neuron_lab._trial import CompileTrial
 from neuron_lab.errors import DeviceProblem, UsageProblem
-from neuron_lab.recording import Recorder, Surroundings, environment
+from neuron_lab.recording import Recorder, Surroundings, environment, measured
 from neuron_lab.report import Report, Trial, TrialSide
 
 _WARM_UP = 2
@@ -63,7 +63,7 @@ def compare(
     run = _Step(function, args, kwargs, train, {id(tensor): name for name, tensor in state.tensors.items()})
     bench = _Bench(hook, state, clock)
     try:
-        with device.fresh_caches(), dynamo_as_before():
+        with measured(), device.fresh_caches(), dynamo_as_before():
             return CompileTrial(_trial(name, run, bench, rounds))
     finally:
         state.close()

@@ -37,7 +37,7 @@ class Memory:
 
     def explore(self) -> Live:
         """The same as bars in a Jupyter widget, as it is when somebody looks, with a button that does what `free=True` does."""
-        return widgets.holdings_view(lambda free: memory(free=free))
+        return widgets.holdings_view(lambda free: memory(free=free), self.freed)
 
     def to_text(self) -> str:
         """The table as text, 100 columns at most."""

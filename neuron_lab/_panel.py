@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 
 from neuron_lab import device
+from neuron_lab._compiled import compiled_anew
 from neuron_lab._profile import profile
 from neuron_lab._result import Profile
 from neuron_lab.errors import UsageProblem
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from neuron_lab.widgets._live import Live
 
 _MODES = ("eager", "compiled")
+_STARTS = ("warm", "cold")
+_STARTS_TOLD = ("run once before, which is not measured", "measured with empty caches: everything is compiled")
 _LABEL = 60
 
 
@@ -37,14 +40,14 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # no types
             options=[(f"neuron:{n}", n) for n in range(cores)] or [("neuron:0", 0)], description="core"
         )
         self._mode = ipywidgets.ToggleButtons(options=_MODES, style={"button_width": "80px"})
-        self._warm = ipywidgets.Checkbox(value=True, description="run once before, so that it is warm", indent=False)
+        self._start = ipywidgets.ToggleButtons(
+            options=_STARTS, tooltips=_STARTS_TOLD, style={"button_width": "80px"}, layout={"margin": "0 0 0 16px"}
+        )
         self._run = ipywidgets.Button(description="Run", button_style="primary", tooltip="run it and profile it")
         self._run.on_click(lambda _: self.run())
         self._output = ipywidgets.Output()
         own = [control for control in self._controls.values() if control is not None]
-        self._top = ipywidgets.VBox(
-            [ipywidgets.HBox([self._core, self._mode]), *own, ipywidgets.HBox([self._run, self._warm])]
-        )
+        self._top = ipywidgets.VBox([ipywidgets.HBox([self._core, self._mode, self._start]), *own, self._run])
         super().__init__([self._top, self._output])
 
     def run(self) -> None:
@@ -62,22 +65,25 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # no types
 
     def _profile(self) -> None:
         chosen = {name: control.value for name, control in self._controls.items() if control is not None}
-        function = self._chosen_function()
+        cold = self._start.value == "cold"
+        function = self._chosen_function(cold)
 
         def call() -> None:
             function(*self._args, **self._fixed, **chosen)
 
-        with self._on_core():
-            if self._warm.value:
+        with self._on_core(), device.fresh_caches() if cold else nullcontext():
+            if not cold:
                 call()
             # A run that fails has its profile too; one that cannot be profiled has none.
             with ExitStack() as after, profile(label=self._label(chosen)) as result:
                 after.callback(self._show, result)
                 call()
 
-    def _chosen_function(self) -> Callable[..., Any]:
+    def _chosen_function(self, cold: bool) -> Callable[..., Any]:
         if self._mode.value == "eager":
             return self._function
+        if cold:
+            return compiled_anew(self._function)
         if self._compiled is None:
             import torch
 
@@ -96,7 +102,10 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]  # no types
     def _label(self, chosen: dict[str, Any]) -> str:
         name = getattr(self._function, "__name__", type(self._function).__name__)
         values = ", ".join(f"{key}={value!r}" for key, value in chosen.items())
-        return f"{name}({values})"[:_LABEL] + (" compiled" if self._mode.value == "compiled" else "")
+        how = [
+            word for word, usual in ((self._mode.value, _MODES[0]), (self._start.value, _STARTS[0])) if word != usual
+        ]
+        return " ".join([f"{name}({values})"[:_LABEL], *how])
 
     def _show(self, result: Profile) -> None:
         self.result = result

@@ -323,7 +323,8 @@ assert warm.summary.cold_calls == 0
 # ## Your turn: a control panel
 #
 # `neuron_lab.panel` makes a control of each argument. Choose a batch size, press *Run*, and look at the profile of that run.
-# Without *run once before*, a batch size that is new compiles in it; *compiled* is `torch.compile(backend="neuron")`.
+# *warm* runs once before and measures the second run; *cold* measures with empty caches, so that everything is compiled.
+# *compiled* is `torch.compile(backend="neuron")`.
 
 
 # %%

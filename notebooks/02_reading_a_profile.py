@@ -120,6 +120,7 @@ assert {"NRN031", "NRN032", "NRN041"} <= {finding.code for finding in faulty.fin
 # 2. Click into the timeline and turn the wheel, until single calls have their names. Drag moves, `0` shows all again.
 # 3. Drag along the ruler on top: the op table and the source now tell about this range only. *clear range* ends it.
 # 4. Move over HBM: the line below says what it was made of at that moment.
+# 5. *lines* above the table: your lines, the slowest first. Click one to see it in your source and on the timeline.
 #
 # Saved without its kernel, the notebook shows the report.
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
-from neuron_magics import cache, compare, explain, last, memory, neff, profile, recompiles, report, status
+from neuron_magics import cache, compare, explain, last, memory, neff, profile, recompiles, report, status, top
 from neuron_magics._context import Context
 from neuron_magics._parser import Parser
 
@@ -51,6 +51,7 @@ COMMANDS = {
         ("memory", memory),
         ("neff", neff),
         ("cache", cache),
+        ("top", top),
         ("report", report),
         ("explain", explain),
     )

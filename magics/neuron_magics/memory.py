@@ -5,6 +5,7 @@ from __future__ import annotations
 import neuron_lab
 from neuron_magics._context import Context
 from neuron_magics._parser import Parser
+from neuron_magics._widget import live_below, widget_argument
 
 
 def arguments(parser: Parser) -> None:
@@ -14,7 +15,12 @@ def arguments(parser: Parser) -> None:
         action="store_true",
         help="first let go of what the notebook keeps alive: Out, _, _5, the last traceback; never your variables",
     )
+    widget_argument(parser)
 
 
 def run(text: str, parser: Parser, context: Context) -> neuron_lab.Memory:
-    return neuron_lab.memory(free=parser.parse(text).free)
+    options = parser.parse(text)
+    found = neuron_lab.memory(free=options.free)
+    if options.widget:
+        live_below(context, found)
+    return found

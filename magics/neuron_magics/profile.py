@@ -23,6 +23,7 @@ from neuron_lab.report import GROUPS, SORTS, Budget, View
 from neuron_magics._context import Context, profile_or_file
 from neuron_magics._execute import Snippet
 from neuron_magics._parser import Parser
+from neuron_magics._widget import widget_argument
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -92,12 +93,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument(
         "--compare", metavar="VAR|FILE", help="show what changed since an earlier profile: a variable or a saved file"
     )
-    parser.add_argument(
-        "--no-widget",
-        dest="widget",
-        action="store_false",
-        help="the report only, without the explorer that takes its place",
-    )
+    widget_argument(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="show nothing; %%neuron last has the result")
     parser.add_argument(
         "--fail-over",
@@ -119,6 +115,11 @@ def cell_label(shell: InteractiveShell) -> str:
     return f"In[{shell.displayhook.prompt_count}]"
 
 
+def worth_exploring(result: Profile) -> bool:
+    """Whether anything was done on the device."""
+    return bool(result.recording.ops or result.recording.copies)
+
+
 def conclude(shell: InteractiveShell, result: Profile, options: Options) -> NeuronLabError | None:
     """Keep the result, show and save it, and say why the cell fails: it cannot be saved, or it went over its budget."""
     from neuron_lab import _result, widgets
@@ -127,10 +128,14 @@ def conclude(shell: InteractiveShell, result: Profile, options: Options) -> Neur
         shell.user_ns[options.variable] = result
     if not options.quiet:
         result.show()
-        if options.widget and (result.recording.ops or result.recording.copies) and widgets.front_end_is_there(shell):
+        live = options.widget and widgets.front_end_is_there(shell)
+        if live and worth_exploring(result):
             widgets.show_unasked(result.explore())
         if options.baseline is not None:
-            _result.display(result.compare(options.baseline))
+            difference = result.compare(options.baseline)
+            _result.display(difference)
+            if live:
+                widgets.show_unasked(difference.explore())
     if options.save is not None:
         try:
             result.save(options.save)

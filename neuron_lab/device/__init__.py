@@ -8,6 +8,7 @@ from neuron_lab.device._fresh import fresh_caches
 from neuron_lab.device._graphs import graph_compiles
 from neuron_lab.device._process import (
     LateVariable,
+    busy_ns,
     compile_history,
     core_memory,
     late_variables,
@@ -29,6 +30,7 @@ __all__ = [
     "LateVariable",
     "LoadedNeff",
     "RawLog",
+    "busy_ns",
     "cache_location",
     "compile_history",
     "core_memory",

@@ -71,6 +71,18 @@ def core_memory() -> tuple[CoreMemory, ...]:
     )
 
 
+def busy_ns() -> tuple[int, ...] | None:
+    """Of each core, the nanoseconds in which it ran something, counted from the first time this is asked; None on Trainium.
+
+    What PyTorch keeps on the CPU, and copies, are no part of it.
+    """
+    if resolve().kind != "emulator":
+        return None
+    from neuron_lab import emulator
+
+    return emulator.busy_ns()
+
+
 def late_variables() -> tuple[LateVariable, ...]:
     """Variables whose value asks for another number of cores than the device has started with."""
     info = resolve()

@@ -46,7 +46,7 @@ class RawLog(Protocol):
 
     @property
     def memory(self) -> Sequence[tuple[Any, ...]]:
-        """(core, at_ns, change, used, where): HBM taken or given back; a ring, newest kept."""
+        """(core, at_ns, change, used, where): HBM taken or given back, `where` the line that took it; a ring, newest kept."""
 
     @property
     def peaks(self) -> Sequence[tuple[Any, ...]]:

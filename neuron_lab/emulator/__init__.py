@@ -14,6 +14,7 @@ from .build import BuildProblem
 __all__ = [
     "BuildProblem",
     "attach",
+    "busy_ns",
     "compiled_set_aside",
     "describe",
     "hbm_limit",
@@ -32,6 +33,13 @@ def hbm_limit() -> int:
 def set_hbm_limit(nbytes: int) -> None:
     """Give every emulated core another HBM limit, in bytes: to see on a laptop what does not fit."""
     shim().set_hbm_limit(int(nbytes))
+
+
+def busy_ns() -> tuple[int, ...]:
+    """Of each core, the nanoseconds in which executables ran on it since this was first asked."""
+    found = shim()
+    found.count_busy(True)
+    return tuple(int(found.busy_ns(core)) for core in range(found.core_count()))
 
 
 def describe() -> dict[str, Any]:

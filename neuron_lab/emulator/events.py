@@ -73,7 +73,7 @@ class RawLog:
     """(op, integers, floats, calls, beyond, where): exact. Compiled calls with 64-bit integers or floats, `beyond` those in which a
     value does not fit 32 bits."""
     memory: list[tuple[Any, ...]]
-    """(core, at_ns, change, used, where): HBM taken or given back, a ring; `used` is afterwards, `where` only of what was taken."""
+    """(core, at_ns, change, used, where): HBM taken or given back, a ring; `used` is afterwards, `where` the line that took it."""
     peaks: list[tuple[Any, ...]]
     """(core, at_ns, used, [(where, bytes, blocks), ...]): the highest use and what of it the session saw taken."""
     line_peaks: list[tuple[Any, ...]]

@@ -32,6 +32,8 @@ from neuron_lab.recording._holdings import (
     kept,
     traceback_roots,
 )
+from neuron_lab.recording._load import CoreLoad, Meter, core_loads
+from neuron_lab.recording._measured import is_measuring, measured
 from neuron_lab.recording._recorder import Recorder
 from neuron_lab.recording._recording import LAYERS, CorePeak, Recording
 from neuron_lab.recording._sources import Source, line_of_error
@@ -44,6 +46,7 @@ __all__ = [
     "Compile",
     "Copy",
     "CopyTotal",
+    "CoreLoad",
     "CorePeak",
     "Environment",
     "Fallback",
@@ -55,6 +58,7 @@ __all__ = [
     "MemoryChange",
     "MemoryLog",
     "MemoryPeak",
+    "Meter",
     "OpCall",
     "OpTotal",
     "OutOfMemory",
@@ -65,13 +69,16 @@ __all__ = [
     "Surroundings",
     "Where",
     "WideTotal",
+    "core_loads",
     "dumps",
     "environment",
     "frames_of",
     "holdings",
+    "is_measuring",
     "kept",
     "line_of_error",
     "loads",
+    "measured",
     "traceback_roots",
     "uncollected",
 ]

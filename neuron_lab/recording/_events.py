@@ -164,7 +164,7 @@ class WideTotal:
 
 
 class MemoryChange(NamedTuple):
-    """HBM of one core taken (`change` > 0, by the line `where`) or given back; `used` is afterwards."""
+    """HBM of one core taken (`change` > 0) or given back; `used` is afterwards, `where` the line that took it, also when it is given back."""
 
     core: int
     at_ns: int

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from neuron_lab.device import CoreMemory, Hook, RawLog
 from neuron_lab.errors import UsageProblem
 from neuron_lab.recording._environment import Environment
 from neuron_lab.recording._events import GraphCompile, Where
 from neuron_lab.recording._holdings import WORTH_TELLING, Kept
+from neuron_lab.recording._measured import measured
 from neuron_lab.recording._recording import CorePeak, Recording, earlier_compiles, from_raw, placed
 from neuron_lab.recording._sources import sources_of
 from neuron_lab.recording._surroundings import Surroundings
@@ -44,12 +46,14 @@ class Recorder:
         self._overhead_ns = 0
         self._before: tuple[CoreMemory, ...] = ()
         self._after: tuple[CoreMemory, ...] = ()
+        self._measured = ExitStack()
 
     def start(self) -> None:
         """Open the session; the span begins when everything is in place."""
         begun = self._clock()
         self._before = self._surroundings.memory()
         self._hook.start()
+        self._measured.enter_context(measured())
         self._unix_ns = time.time_ns()
         self._start_ns = self._clock()
         self._overhead_ns += self._start_ns - begun
@@ -63,6 +67,7 @@ class Recorder:
         self._end_ns = self._clock()
         self._unix_end_ns = time.time_ns()
         self._raw = self._hook.stop()
+        self._measured.close()
         self._after = self._surroundings.memory()
         self._overhead_ns += self._clock() - self._end_ns
 

@@ -16,6 +16,7 @@ from neuron_lab.render._speedscope import speedscope
 from neuron_lab.render._status import status_html, status_text
 from neuron_lab.render._style import PART_COLORS
 from neuron_lab.render._text import report_line, report_text
+from neuron_lab.render._top import top_headline, top_html, top_text, top_unused
 from neuron_lab.render._trace import chrome_trace
 from neuron_lab.render._trial import trial_html, trial_text
 from neuron_lab.render._words import PART_LABELS
@@ -51,6 +52,10 @@ __all__ = [
     "speedscope",
     "status_html",
     "status_text",
+    "top_headline",
+    "top_html",
+    "top_text",
+    "top_unused",
     "trial_html",
     "trial_text",
 ]

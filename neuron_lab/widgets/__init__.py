@@ -8,7 +8,7 @@ from __future__ import annotations
 from neuron_lab.widgets._front_end import front_end_is_there
 from neuron_lab.widgets._page import explorer_document
 from neuron_lab.widgets._payload import Payload, payload
-from neuron_lab.widgets._show import explorer, holdings_view, pair, session_view, show_unasked
+from neuron_lab.widgets._show import explorer, holdings_view, pair, session_view, show_unasked, top_view
 
 __all__ = [
     "Payload",
@@ -20,4 +20,5 @@ __all__ = [
     "payload",
     "session_view",
     "show_unasked",
+    "top_view",
 ]

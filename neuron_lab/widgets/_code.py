@@ -25,6 +25,7 @@ _PARTS = (
     "pair",
     "holdings",
     "session",
+    "top",
 )
 
 
@@ -34,7 +35,12 @@ def module() -> str:
     style = (_FOLDER / "explorer.css").read_text("utf-8")
     parts = [(_FOLDER / f"{name}.js").read_text("utf-8") for name in _PARTS]
     return "\n".join(
-        [*parts, f"const STYLE = {_literal(style)};", "export { mount, mountHoldings, mountPair, mountSession };", ""]
+        [
+            *parts,
+            f"const STYLE = {_literal(style)};",
+            "export { mount, mountHoldings, mountPair, mountSession, mountTop };",
+            "",
+        ]
     )
 
 

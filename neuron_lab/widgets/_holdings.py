@@ -10,12 +10,13 @@ from neuron_lab.device import CoreMemory
 from neuron_lab.recording import Holding
 
 # The hues of the report, by what is held.
-_COLORS = {
+KIND_COLORS = {
     "parameters": render.PART_COLORS["device"],
     "gradients": render.PART_COLORS["fallback"],
     "optimizer state": render.PART_COLORS["compile"],
     "activations": render.PART_COLORS["copies"],
     "other": render.PART_COLORS["rest"],
+    "kept by PyTorch": render.PART_COLORS["load"],
 }
 _ROWS = 500
 
@@ -36,16 +37,19 @@ class Held(Protocol):
 def holdings_meta(found: Held, freed: int | None) -> dict[str, Any]:
     """The largest blocks with their names, and what is in use."""
     rest = found.holdings[_ROWS:]
+    several = len({item.core for item in found.holdings}) > 1
     return {
         "summary": render.memory_summary(found.cores, found.holdings, freed),
-        "colors": {kind: color for kind, color in _COLORS.items() if any(item.kind == kind for item in found.holdings)},
+        "colors": {
+            kind: color for kind, color in KIND_COLORS.items() if any(item.kind == kind for item in found.holdings)
+        },
         "more": [len(rest), sum(item.bytes for item in rest)],
         "holdings": [
             {
                 "names": item.names,
                 "kind": item.kind,
                 "bytes": item.bytes,
-                "tensor": f"{item.dtype}{list(item.shape)} on neuron:{item.core}",
+                "tensor": f"{item.dtype}{list(item.shape)}" + (f" on neuron:{item.core}" if several else ""),
                 "history": item.history,
             }
             for item in found.holdings[:_ROWS]

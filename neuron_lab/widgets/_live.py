@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,19 +26,24 @@ class Live(anywidget.AnyWidget):
     Its state is a loader of two kilobytes and nothing else: code and content are sent when a front end draws it and asks, so that a
     saved notebook stays small, a run that nobody watches pays nothing, and nothing is sent while a cell is measured.
 
-    `mount` names the function of the browser's side that draws it, `make` its content, `act` does what its buttons ask for.
+    `mount` names the function of the browser's side that draws it, `make` its content, `act` does what it asks for later: the answer is news for it, None has it drawn again.
     """
 
     _esm = _code.loader()
 
     def __init__(
-        self, label: str, mount: str, make: Callable[[], Content], act: Callable[[str], None] | None = None
+        self,
+        label: str,
+        mount: str,
+        make: Callable[[], Content],
+        act: Callable[[str], dict[str, Any] | None] | None = None,
     ) -> None:
         super().__init__()
         self._label = label
         self._mount = mount
         self._make: Callable[[], Content] | None = make
         self._act = act
+        self.replaces = False  # the static output above it in the same cell
         self.on_msg(self._answer)
 
     def release(self) -> None:
@@ -51,18 +57,30 @@ class Live(anywidget.AnyWidget):
         elif "ask" in content:
             self._reply(content["ask"], self._make)
         elif "act" in content and self._act is not None:
-            self._act(content["act"])
-            self.send({"again": True})
+            with self._failure_told({}):
+                news = self._act(content["act"])
+            self.send({"again": True} if news is None else {"news": news})
 
     def _reply(self, view: str, make: Callable[[], Content]) -> None:
         """To the view that asked: the widget may be drawn in several places."""
-        try:
+        with self._failure_told({"to": view}):
             found = make()
-        except Exception as error:
-            self.send({"to": view, "error": f"{type(error).__name__}: {error}"})
-            raise
-        reply = {"to": view, "code": _code.module(), "mount": self._mount, "meta": found.meta}
+        reply = {
+            "to": view,
+            "code": _code.module(),
+            "mount": self._mount,
+            "meta": found.meta,
+            "replaces": self.replaces,
+        }
         self.send(reply, list(found.columns))
+
+    @contextmanager
+    def _failure_told(self, to: dict[str, str]) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self.send({**to, "error": f"{type(error).__name__}: {error}"})
+            raise
 
     def __repr__(self) -> str:
         return f"<{self._label}: live in a notebook with a kernel>"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from neuron_lab import render
+from neuron_lab.recording import Meter
 from neuron_lab.report import Difference, Report, SessionRow, View
 from neuron_lab.widgets._holdings import Held, holdings_meta
 from neuron_lab.widgets._payload import payload
@@ -14,6 +15,7 @@ from neuron_lab.widgets._session import session_meta
 
 if TYPE_CHECKING:
     from neuron_lab.widgets._live import Live
+    from neuron_lab.widgets._top import Seen
 
 # Recordings that stay reachable only because a cell was profiled once.
 _KEPT = 8
@@ -43,11 +45,9 @@ def pair(difference: Difference) -> Live:
     return Live(f"explorer of {' → '.join(difference.names)}", "mountPair", make)
 
 
-def holdings_view(look: Callable[[bool], Held]) -> Live:
-    """Who holds HBM, as bars, with a button that frees; `look(free)` tells who does, after having freed when that is asked."""
+def holdings_view(look: Callable[[bool], Held], freed: int | None) -> Live:
+    """Who holds HBM, as bars, with a button that frees; `look(free)` tells who does, after having freed when that is asked. `freed`: bytes that were before."""
     from neuron_lab.widgets._live import Content, Live
-
-    freed: int | None = None
 
     def make() -> Content:
         return Content(holdings_meta(look(False), freed))
@@ -66,10 +66,18 @@ def session_view(rows: Sequence[SessionRow], forgotten: int) -> Live:
     return Live(f"session of {len(rows)} profiles", "mountSession", lambda: Content(session_meta(rows, forgotten)))
 
 
+def top_view(look: Callable[[Meter], Seen], meter: Meter) -> Live:
+    """The cores as bars that follow what they do."""
+    from neuron_lab.widgets._top import TopView
+
+    return TopView(look, meter)
+
+
 def show_unasked(found: Live) -> None:
     """Display it below the report that it takes the place of. The oldest of more than a few is released."""
     from IPython.display import display
 
+    found.replaces = True
     _shown.append(found)
     if len(_shown) > _KEPT:
         _shown.popleft().release()

@@ -90,6 +90,7 @@ def _command(server: Server) -> list[str]:
         f"--IdentityProvider.token={server.token}",
         f"--ServerApp.root_dir={server.folder}",
         "--LabApp.expose_app_in_browser=True",
+        "--JupyterNotebookApp.expose_app_in_browser=True",
         "--LabApp.extension_manager=readonly",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     ]

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
+import jupytext
 from playwright.sync_api import Locator, Page
 
 from tests.browser._lab import Lab
+from tests.browser._server import ROOT
 
 PROGRAM = """%load_ext neuron_lab
 import torch
@@ -39,7 +40,7 @@ def state(explorer: Locator) -> dict[str, Any]:
 
 def rows(explorer: Locator) -> list[str]:
     """First cells of the table in sight."""
-    return explorer.locator(".nx-table:not([hidden]) .nx-body .nx-tr > :first-child").all_inner_texts()
+    return explorer.locator(".nx-panel:not([hidden]) .nx-table .nx-body .nx-tr > :first-child").all_inner_texts()
 
 
 def painted(canvas: Locator) -> int:
@@ -98,17 +99,42 @@ def test_explorer_takes_the_place_of_the_report_and_its_views_follow(lab: Lab, s
     )
 
 
-def test_newcomer_finds_the_slow_line_in_three_clicks(lab: Lab) -> None:
+def quickstart(last: str) -> list[str]:
+    """The code cells of the quickstart up to the one with `last` in it."""
+    notebook = jupytext.read(ROOT / "notebooks" / "00_quickstart.py")
+    cells = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    end = next(at for at, cell in enumerate(cells) if last in cell)
+    return cells[: end + 1]
+
+
+def test_newcomer_finds_the_slow_line_of_the_quickstart_in_three_clicks(lab: Lab) -> None:
+    cells = quickstart("-o warm_step")
+    slowest = "print(warm_step.lines.sort_values('total_ms').iloc[-1]['source'])"
+    lab.open(*cells, slowest)
+    lab.run()
+    explorer = lab.explorer(sum("%neuron profile" in cell for cell in cells))
+    explorer.get_by_role("tab", name="lines").click()
+    explorer.locator(".nx-panel:not([hidden]) .nx-body .nx-tr").first.click()
+    (output,) = lab.outputs()[-1]
+    line = explorer.locator(".nx-line[aria-pressed=true]", has_text=output["text"].strip())
+    assert line.count() == 1
+    box, frame = line.bounding_box(), explorer.locator(".nx-code").bounding_box()
+    assert box is not None and frame is not None
+    assert frame["y"] <= box["y"] and box["y"] + box["height"] <= frame["y"] + frame["height"], "scrolled to"
+
+
+def test_tabs_turn_by_arrow_keys(lab: Lab) -> None:
     lab.open(PROGRAM, LOOP)
     lab.run()
     explorer = lab.explorer()
-    explorer.locator(".nx-table .nx-body .nx-tr").first.click()  # the op that took longest
-    focus = state(explorer)["focus"]
-    explorer.get_by_role("tab", name="events").click()
-    shown = explorer.locator(".nx-table:not([hidden]) .nx-body .nx-tr").first
-    shown.wait_for()
-    assert "In[2] line" in shown.inner_text()
-    assert state(explorer)["focus"] == focus
+    for key, name in (("ArrowRight", "lines"), ("End", "events"), ("ArrowRight", "ops"), ("ArrowLeft", "events")):
+        explorer.locator("[role=tab][aria-selected=true]").press(key)
+        tab = explorer.get_by_role("tab", name=name, selected=True)
+        assert tab.evaluate("e => e === e.getRootNode().activeElement")
+        panel = explorer.get_by_role("tabpanel")
+        assert panel.count() == 1
+        assert panel.get_attribute("id") == tab.get_attribute("aria-controls")
+    assert explorer.locator("[role=tab][tabindex='0']").count() == 1
 
 
 def test_file_stays_small_and_shows_the_report_without_a_kernel(lab: Lab) -> None:
@@ -147,22 +173,3 @@ def test_no_widget_leaves_the_report(lab: Lab) -> None:
     lab.run()
     lab.page.locator(REPORT).wait_for(state="visible")
     assert len(lab.outputs()[1]) == 1
-
-
-@pytest.mark.parametrize("theme", ["Light", "Dark"])
-def test_nothing_is_cut_or_overlaps(lab: Lab, shoot: Shoot, theme: str) -> None:
-    lab.theme(theme)
-    lab.open(PROGRAM, LOOP)
-    lab.run()
-    explorer = lab.explorer()
-    for width in (900, 1600):
-        lab.page.set_viewport_size({"width": width, "height": 1100})
-        explorer.evaluate("e => e.scrollIntoView()")
-        cut = explorer.evaluate(
-            """root => [...root.querySelectorAll('button, h4, .nx-head > div, .nrn-bit, .nx-made')]
-            .filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1).map(e => e.className + ': ' + e.textContent)"""
-        )
-        assert cut == []
-        assert explorer.evaluate("e => e.scrollWidth <= e.clientWidth")
-        shoot(lab.page, f"explorer-{theme.lower()}-{width}")
-    lab.theme("Light")

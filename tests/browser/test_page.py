@@ -56,9 +56,26 @@ def test_hundred_thousand_events_draw_a_dozen_rows(page: Page, tmp_path: Path) -
     explorer = page.locator(".nx[data-ready]")
     explorer.wait_for()
     explorer.get_by_role("tab", name="events").click()
-    assert explorer.locator(".nx-table:not([hidden])").get_attribute("aria-rowcount") == "100001"
-    assert explorer.locator(".nx-table:not([hidden]) .nx-body .nx-tr").count() < 20
+    assert explorer.locator(".nx-panel:not([hidden]) .nx-table").get_attribute("aria-rowcount") == "100001"
+    assert explorer.locator(".nx-panel:not([hidden]) .nx-table .nx-body .nx-tr").count() < 20
     explorer.get_by_role("button", name="at", exact=True).click()
-    explorer.locator(".nx-table:not([hidden]) .nx-scroller").press("End")
+    explorer.locator(".nx-panel:not([hidden]) .nx-table .nx-scroller").press("End")
     page.locator(".nx-body .nx-tr[aria-rowindex='100001']").wait_for()
     assert explorer.locator("*").count() < 2_000
+
+
+def test_hbm_under_the_pointer_is_told_by_the_line_that_took_it(page: Page, tmp_path: Path) -> None:
+    page.goto(written(tmp_path, 200).as_uri())
+    explorer = page.locator(".nx[data-ready]")
+    explorer.wait_for()
+    told = []
+    for change in (6, 7):  # one takes 4 KiB, the next gives them back
+        explorer.evaluate(
+            "(e, change) => { const {store, data} = e.explorer; store.set({cursor: data.memory.at[change]}) }", change
+        )
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+        told.append(explorer.locator(".nx-made").inner_text().partition(": ")[2])
+    assert told == [
+        "1 MiB, made of 4 KiB train.py line 7 · 1 MiB from before or by no line of yours",
+        "1 MiB, made of 1 MiB from before or by no line of yours",
+    ]

@@ -1,4 +1,4 @@
-"""The other live views: two profiles side by side, and memory by name."""
+"""The other live views: two profiles side by side, a session, memory by name, and the cores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from playwright.sync_api import Page
 
 from tests.browser._lab import Lab
-from tests.browser.test_explorer import LOOP, PROGRAM
+from tests.browser.test_explorer import LOOP, PROGRAM, painted
 
 Shoot = Callable[[Page, str], Path]
 _STATES = """() => [...document.querySelectorAll('.nx-pair .nx')].map(e => {
@@ -67,3 +67,32 @@ def test_button_frees_what_only_the_notebook_keeps(lab: Lab, shoot: Shoot) -> No
     view.get_by_text("had kept").wait_for()
     assert view.get_by_text("Out[2]").count() == 0
     assert view.get_by_text("mine", exact=True).count() == 1
+
+
+def test_cores_are_followed_while_a_cell_runs_and_not_while_it_is_measured(lab: Lab) -> None:
+    watch = """from neuron_lab.widgets import _show
+view, told = _show._shown[-1], []
+send = view.send
+view.send = lambda content: (told.append(content), send(content))"""
+    work = """while sum("answer" not in content["news"] for content in told) < 2:
+    net(batches[0].to("neuron"))
+told[-1]["news"]["cores"][0]["busy"] > 0"""
+    measured = """%%neuron profile -q
+told.clear()
+while not view._thread.is_alive():
+    pass
+view.tell()
+len(told)"""
+    lab.open(PROGRAM, "%neuron top", watch, work, measured)
+    lab.run_cell(0)
+    lab.run_cell(1)
+    view = lab.page.locator(".nx[aria-label=cores][data-news]")
+    view.wait_for()  # it has asked, and the kernel has answered
+    before = int(view.get_attribute("data-news") or 0)
+    for cell in (2, 3, 4):
+        lab.run_cell(cell)
+    busy, told = (lab.outputs()[cell][0]["data"]["text/plain"] for cell in (3, 4))
+    assert (busy, told) == ("True", "0")
+    assert int(view.get_attribute("data-news") or 0) >= before + 2
+    assert painted(view.locator("canvas")) > 20
+    view.get_by_text("parameters").wait_for()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+import neuron_lab
 from tests.conformance._both import Program, assert_agrees, numbers, programs
 
 PAIRS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
@@ -82,3 +84,19 @@ OTHERS: dict[str, Program] = {
 @programs(OTHERS)
 def test_layout_of(program: Program) -> None:
     assert_agrees(program)
+
+
+def test_layouts_of_six_dimensions_are_told_apart() -> None:
+    x = torch.arange(64.0).reshape(2, 2, 2, 2, 2, 2)
+    on_neuron = x.to("neuron")
+    for order in list(permutations(range(6)))[::45]:
+        assert torch.equal((on_neuron.permute(order) * 2).cpu(), x.permute(order) * 2), order
+
+
+def test_a_layout_is_the_same_from_wherever_it_is_called() -> None:
+    """One NEFF, made once: the key must not hold addresses."""
+    x, y = torch.ones(3, 5).to("neuron"), torch.ones(3, 5).to("neuron").t()
+    torch.mm(x, y)
+    with neuron_lab.profile() as p:
+        x @ y  # the same op, from another depth of the stack
+    assert p.summary.cold_calls == 0

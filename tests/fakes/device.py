@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from neuron_lab import _result, _session
+from neuron_lab import _result, _session, _top
 from neuron_lab import device as facade
 from neuron_lab.device import CoreMemory, DeviceInfo
+from neuron_lab.recording import Meter
 
 MS = 1_000_000
 
@@ -64,6 +65,7 @@ class FakeDevice:
     sessions: list[FakeSession] = field(default_factory=list)
     history: list[tuple[Any, ...]] = field(default_factory=list)
     memory: list[CoreMemory] = field(default_factory=list)
+    busy: list[int] | None = None
     graphs: list[tuple[Any, ...]] = field(default_factory=list)
     where: Place | None = None
     scope: tuple[str | None, str] = (None, "")
@@ -217,10 +219,12 @@ def serve(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facade, "resolve", lambda: info)
     monkeypatch.setattr(facade, "compile_history", lambda: device.history)
     monkeypatch.setattr(facade, "core_memory", lambda: tuple(device.memory))
+    monkeypatch.setattr(facade, "busy_ns", lambda: None if device.busy is None else tuple(device.busy))
     monkeypatch.setattr(facade, "late_variables", tuple)
     monkeypatch.setattr(facade, "now_ns", device.clock)
     monkeypatch.setattr(facade, "graph_compiles", lambda since, until: (device.graphs, False))
     monkeypatch.setattr(_result, "_last", None)
+    monkeypatch.setattr(_top, "_meter", Meter(lambda: facade.busy_ns(), device.clock))
     monkeypatch.setattr(_session, "_log", _session._Log())
 
 

@@ -49,9 +49,8 @@ def long_recording(events: int, *, changes: int = 0) -> Recording:
     for i in range(changes):
         change = 4096 if i % 2 == 0 else -4096
         used += change
-        log.append(
-            MemoryChange(0, ends[min(i * step, calls - 1)], change, used, places[i % LINES] if change > 0 else None)
-        )
+        taker = places[i // 2 * 2 % LINES]
+        log.append(MemoryChange(0, ends[min(i * step, calls - 1)], change, used, taker))
     end_ns = ends[-1] + 1_000
     peak = (1 << 20) + 4096
     return Recording(

@@ -11,6 +11,7 @@ import pytest
 from neuron_lab.widgets import _show
 from tests.shell.conftest import Shell
 
+LIVE = {"report": "session of ", "last": "explorer of In[1]", "memory": "memory by name", "top": "cores"}
 CELL = "%%neuron profile {}\ndev.run('aten::mm', device_ms=2)"
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -58,3 +59,29 @@ def test_only_the_newest_explorers_keep_their_recording(watched: Shell) -> None:
     assert first not in _show._shown
     assert len(_show._shown) == _show._KEPT
     assert first._make is None
+
+
+@pytest.mark.parametrize("command", LIVE)
+def test_commands_show_their_live_view_below_what_the_cell_shows(watched: Shell, command: str) -> None:
+    watched.run(CELL.format("-q"))
+    watched.run(f"%neuron {command}")
+    (live,) = watched.shown
+    assert set(live) == {WIDGET, "text/plain"}
+    assert live["text/plain"].startswith(f"<{LIVE[command]}")
+
+
+@pytest.mark.parametrize("cell", ["%neuron {} --no-widget", "x = %neuron {}", "%neuron {};", "%neuron {}\n3"])
+@pytest.mark.parametrize("command", LIVE)
+def test_no_live_view_of_what_is_not_shown_or_not_wanted(watched: Shell, command: str, cell: str) -> None:
+    watched.run(CELL.format("-q"))
+    watched.run(cell.format(command))
+    watched.run("4")
+    assert watched.shown == []
+
+
+def test_comparison_has_its_live_view_too(watched: Shell) -> None:
+    watched.run(CELL.format("-q -o before"))
+    watched.run(CELL.format("--compare before"))
+    _, explorer, _, pair = (data["text/plain"] for data in watched.shown)
+    assert explorer.startswith("<explorer of In[2]:")
+    assert pair.startswith("<explorer of ") and " → " in pair

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 import neuron_lab
 from neuron_lab import device
@@ -33,9 +34,10 @@ def test_button_runs_with_the_values_of_the_controls(fake: FakeDevice) -> None:
     assert panel.result is neuron_lab.last()
     assert panel.result.summary.op_calls == 1
     assert "step(batch=7, exact=True)" in panel.result.summary.label
-    panel._warm.value = False
+    panel._start.value = "cold"
     panel._run.click()
     assert len(calls) == 3
+    assert panel.result.summary.label == "step(batch=7, exact=True) cold"
     assert len(panel.children) == 3, "one explorer, of the latest run"
     assert not panel._run.disabled
 
@@ -47,7 +49,7 @@ def test_failed_run_is_told_and_the_panel_lives_on(fake: FakeDevice) -> None:
             raise ZeroDivisionError
 
     panel = neuron_lab.panel(step, batch=(5, 5))
-    panel._warm.value = False
+    panel._start.value = "cold"
     with pytest.raises(ZeroDivisionError):  # shown by the output area where there is a shell
         panel.run()
     assert panel.result is not None and panel.result.summary.error == "ZeroDivisionError"
@@ -75,3 +77,18 @@ def test_arguments_that_do_not_fit_are_told_before_any_button(arguments: dict[st
     with pytest.raises(UsageProblem, match=r"step\(batch: 'int'\).*" + said):
         neuron_lab.panel(step, **arguments)
     assert neuron_lab.panel(max, 1, 2) is not None, "what has no signature is taken as it is"
+
+
+def test_cold_compiles_again_what_was_compiled_and_leaves_the_caches_as_they_were() -> None:
+    def step(rows: int) -> None:
+        torch.ones(rows, 3, device="neuron") * 5
+
+    panel = neuron_lab.panel(step, rows=(7, 7))
+    made = []
+    for start in ("warm", "cold", "warm", "cold"):
+        panel._start.value = start
+        panel.run()
+        assert panel.result is not None
+        made.append(panel.result.summary.neffs_compiled)
+    assert made[0] == made[2] == 0
+    assert made[1] == made[3] > 0

@@ -61,6 +61,34 @@ struct CoreStats {
 
 constexpr int kMaxCores = 128; // DeviceIndex is int8
 CoreStats& core_stats(c10::DeviceIndex core);
+
+// The time in which a core ran executables, counted while somebody wants to know. GIL held.
+struct Busy {
+  int64_t total_ns = 0, since_ns = 0; // `since_ns`: when the first of those that run now began
+  int running = 0;
+};
+extern bool g_count_busy;
+Busy& busy_of(c10::DeviceIndex core);
+int64_t busy_ns(c10::DeviceIndex core); // with what runs now
+
+// An executable runs on the core.
+class Running {
+ public:
+  explicit Running(c10::DeviceIndex core) : busy_(g_count_busy ? &busy_of(core) : nullptr) {
+    if (busy_ && busy_->running++ == 0)
+      busy_->since_ns = now_ns();
+  }
+  ~Running() {
+    if (busy_ && --busy_->running == 0)
+      busy_->total_ns += now_ns() - busy_->since_ns;
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  Busy* busy_;
+};
+
 int64_t hbm_limit();
 void set_hbm_limit(int64_t bytes);
 c10::DeviceIndex core_count();

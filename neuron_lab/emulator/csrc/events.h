@@ -78,7 +78,7 @@ struct CopyTotal {
 struct MemoryEvent {
   int8_t core;
   int64_t at_ns, change, used; // bytes; `used` is afterwards
-  Frame frame = {}; // of what was taken
+  Frame frame = {}; // of the line that took it, also when it is given back
 };
 
 using Line = std::pair<PyCodeObject*, int>; // no code: no line of the user's

@@ -132,6 +132,19 @@ CoreStats& core_stats(c10::DeviceIndex core) {
   return g_stats[core];
 }
 
+bool g_count_busy = false;
+
+Busy& busy_of(c10::DeviceIndex core) {
+  static Busy cores[kMaxCores];
+  TORCH_CHECK(core >= 0 && core < kMaxCores, "invalid core ", int(core));
+  return cores[core];
+}
+
+int64_t busy_ns(c10::DeviceIndex core) {
+  const Busy& busy = busy_of(core);
+  return busy.total_ns + (busy.running ? now_ns() - busy.since_ns : 0);
+}
+
 int64_t hbm_limit() {
   return g_limit;
 }

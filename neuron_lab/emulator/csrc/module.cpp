@@ -160,6 +160,8 @@ PYBIND11_MODULE(NEURON_LAB_MODULE, m) {
   m.def("hbm_limit", &hbm_limit);
   m.def("set_hbm_limit", &set_hbm_limit);
   m.def("memory", &memory);
+  m.def("count_busy", [](bool wanted) { g_count_busy = wanted; });
+  m.def("busy_ns", &busy_ns);
   m.def("reset_peak", &reset_peak);
   m.def("reset_accumulated", &reset_accumulated);
   m.def("record_history", &record_history);

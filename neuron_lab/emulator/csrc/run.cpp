@@ -83,8 +83,11 @@ void launch(const Plan& plan, const Call& call, torch::jit::Stack* stack, size_t
   for (int64_t leaf : plan.inputs)
     arguments.push_back(array_of(call.leaves[leaf], owned));
   const int64_t start = event ? now_ns() : 0;
-  release.arrays = PyObject_Vectorcall(
-      plan.launch, arguments.data() + 1, (arguments.size() - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+  {
+    const Running running(call.core);
+    release.arrays = PyObject_Vectorcall(
+        plan.launch, arguments.data() + 1, (arguments.size() - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+  }
   if (event)
     event->device_ns = now_ns() - start;
   if (!release.arrays)

@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 namespace neuron {
 namespace {
 
 template <class T>
 void put(std::string& key, const T& value) {
+  static_assert(std::is_trivially_copyable_v<T>, "its bytes are addresses, not what it holds");
   key.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
@@ -101,7 +103,7 @@ struct Describer {
     put(call.key, leaf.dtype);
     put(call.key, tensor.sizes());
     if (!leaf.contiguous)
-      put(call.key, leaf.layout);
+      put(call.key, c10::IntArrayRef(leaf.layout)); // not its bytes: a Shape points to what it holds
   }
 
   at::Tensor& host_alias_of_copy(const at::Tensor& copy) {

@@ -44,15 +44,17 @@ void give_back(Session& session, const Block& block, int64_t used, int64_t at) {
   CoreUse& use = use_of(session, block, used + int64_t(block.nbytes));
   if (!use.at_peak)
     use.at_peak = use.live; // the first to go after the peak
+  Frame taker;
   auto found = session.blocks.find(&block);
   if (found != session.blocks.end()) {
+    std::tie(taker.code, taker.line) = found->second;
     auto held = use.live.find(found->second);
     held->second.bytes -= int64_t(block.nbytes);
     if (--held->second.blocks == 0)
       use.live.erase(held);
     session.blocks.erase(found);
   }
-  log(session, {block.core, at, -int64_t(block.nbytes), used, {}});
+  log(session, {block.core, at, -int64_t(block.nbytes), used, taker});
 }
 
 } // namespace

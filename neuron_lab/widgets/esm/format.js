@@ -1,7 +1,7 @@
 // Numbers and text as the report writes them.
 function threeDigits(value) {
-  if (value >= 100) return Math.round(value).toLocaleString("en-US");
-  return value >= 10 ? value.toFixed(1) : value.toFixed(2);
+  if (value >= 99.95) return Math.round(value).toLocaleString("en-US");
+  return value >= 9.995 ? value.toFixed(1) : value.toFixed(2);
 }
 
 function duration(ns) {
@@ -23,10 +23,16 @@ function size(bytes) {
 function binarySize(bytes) {
   let value = bytes;
   for (const unit of ["B", "KiB", "MiB", "GiB"]) {
-    if (value < 1023.5) return unit === "B" ? `${Math.round(value)} B` : `${threeDigits(value)} ${unit}`;
+    if (value < 1023.5) return `${trimmed(value)} ${unit}`;
     value /= 1024;
   }
-  return `${threeDigits(value)} TiB`;
+  return `${trimmed(value)} TiB`;
+}
+
+// HBM is told in round numbers: 24 GiB.
+function trimmed(value) {
+  const text = threeDigits(value);
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 
 const count = (number) => number.toLocaleString("en-US");

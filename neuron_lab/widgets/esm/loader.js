@@ -7,18 +7,18 @@ export default {
 
     function twin() {
       let output = el.closest(".jp-OutputArea-child")?.previousElementSibling;
-      while (output && !output.querySelector("[data-nrn-report]")) output = output.previousElementSibling;
+      while (output && (!output.querySelector(".nrn") || output.querySelector(".nx"))) output = output.previousElementSibling;
       return output;
     }
 
-    async function show({ code, mount, meta }, buffers) {
+    async function show({ code, mount, meta, replaces }, buffers) {
       const url = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
       try {
         const module = await import(url);
         if (gone) return;
         clear();
         const stop = await module[mount](el, meta, buffers, (act) => model.send({ act }));
-        const report = mount === "mount" ? twin() : null;
+        const report = replaces ? twin() : null;
         if (report) report.style.display = "none";
         unmount = () => {
           if (report) report.style.display = "";
@@ -34,7 +34,8 @@ export default {
     }
 
     function fail(error) {
-      el.textContent = `The live view could not start: ${error}. The static report says the same.`;
+      clear();
+      el.textContent = `The live view failed: ${error}. The static report says the same.`;
     }
 
     function clear() {
@@ -46,7 +47,8 @@ export default {
     function hear(content, buffers) {
       if (content.end) clear(); // the kernel keeps the data of the newest views only
       else if (content.again) model.send({ ask });
-      else if (content.to !== ask) return;
+      else if (content.news) el.dispatchEvent(new CustomEvent("nx-news", { detail: content.news }));
+      else if (content.to !== undefined && content.to !== ask) return;
       else if (content.error) fail(content.error);
       else show(content, buffers);
     }

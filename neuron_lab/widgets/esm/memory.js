@@ -31,12 +31,13 @@ function createMemory(data, store) {
   function explain(cursor) {
     const curve = current();
     const at = cursor ?? curve.peakAt;
-    const { used, lines, guessed } = cursor === null ? { used: curve.peak, lines: curve.portions } : madeOf(curve, at, meta.places);
-    const shown = lines.slice(0, 4).map(([line, bytes]) => `${binarySize(bytes)} ${line}`);
-    const rest = used - lines.slice(0, 4).reduce((sum, [, bytes]) => sum + bytes, 0);
-    if (rest > 0.005 * used) shown.push(`${binarySize(rest)} ${lines.length > 4 ? "others and from before" : "from before"}`);
+    const { used, lines } = cursor === null ? { used: curve.peak, lines: curve.portions } : madeOf(curve, at, meta.places);
+    const shown = (lines ?? []).slice(0, 4).map(([line, bytes]) => `${binarySize(bytes)} ${line}`);
+    const rest = used - (lines ?? []).slice(0, 4).reduce((sum, [, bytes]) => sum + bytes, 0);
+    const kinds = [lines?.length > 4 ? "by other lines" : "", "from before", cursor === null ? "" : "by no line of yours"].filter(Boolean);
+    if (lines && rest > 0.005 * used) shown.push(`${binarySize(rest)} ${kinds.join(" or ")}`);
     const when = cursor === null ? `peak, at ${duration(at)}` : `at ${duration(at)}`;
-    made.textContent = `neuron:${curve.core} ${when}: ${binarySize(used)}${shown.length ? `, made of ${shown.join(" · ")}` : ""}${guessed ? " (which line a freed block came from is told by its size)" : ""}`;
+    made.textContent = `neuron:${curve.core} ${when}: ${binarySize(used)}${shown.length ? `, made of ${shown.join(" · ")}` : ""}`;
     element.dataset.used = used;
   }
 
@@ -52,7 +53,6 @@ function createMemory(data, store) {
 
 const memoryWords = (curve) => `HBM of neuron:${curve.core}: peak ${binarySize(curve.peak)} at ${duration(curve.peakAt)}, ${binarySize(curve.end)} at the end`;
 
-const BEFORE = 0xffffffff;
 const BLOCK = 64;
 
 // One core's changes, and the highest and lowest use in each block of them, so that a drawing looks at few of them.
@@ -62,7 +62,8 @@ function curveOf({ memory, meta }, info) {
   let n = 0;
   for (let i = 0; i < memory.count; i++) if (memory.core[i] === core) own[n++] = i;
   const pick = (from) => Float64Array.from({ length: n }, (_, k) => from[own[k]]);
-  const curve = { ...info, at: pick(memory.at), used: pick(memory.used), change: pick(memory.change), taken: pick(memory.line) };
+  const curve = { ...info, at: pick(memory.at), used: pick(memory.used), change: pick(memory.change), line: pick(memory.line) };
+  curve.told = !curve.change.some((bytes) => bytes < 0) || curve.change.some((bytes, k) => bytes < 0 && curve.line[k]);
   curve.low = new Float64Array(Math.ceil(n / BLOCK)).fill(Infinity);
   curve.high = new Float64Array(Math.ceil(n / BLOCK)).fill(-Infinity);
   for (let k = 0; k < n; k++) {
@@ -73,52 +74,28 @@ function curveOf({ memory, meta }, info) {
   return curve;
 }
 
-// The line that each change's memory belongs to. A block that is freed names no line: it is taken for the oldest one of its size, and
-// is `guessed` where several lines held that size.
-function owners(curve) {
-  const line = new Uint32Array(curve.at.length);
-  const guessed = new Uint8Array(curve.at.length);
-  const held = new Map();
-  for (let k = 0; k < line.length; k++) {
-    const bytes = curve.change[k];
-    if (bytes >= 0) {
-      line[k] = curve.taken[k];
-      if (!held.has(bytes)) held.set(bytes, { queue: [], next: 0, counts: new Map() });
-      const block = held.get(bytes);
-      block.queue.push(line[k]);
-      block.counts.set(line[k], (block.counts.get(line[k]) ?? 0) + 1);
-      continue;
-    }
-    const block = held.get(-bytes);
-    if (!block || block.next === block.queue.length) {
-      line[k] = BEFORE;
-      continue;
-    }
-    line[k] = block.queue[block.next++];
-    guessed[k] = block.counts.size > 1 ? 1 : 0;
-    const left = block.counts.get(line[k]) - 1;
-    if (left) block.counts.set(line[k], left);
-    else block.counts.delete(line[k]);
-  }
-  return { line, guessed };
+// What lines held at a time, the largest first. Null for a recording of a version that did not tell whose memory was given back.
+function madeOf(curve, at, places) {
+  curve.before ??= heldBefore(curve); // when first asked for
+  const until = firstAbove(curve.at, at);
+  const used = until ? curve.used[until - 1] : curve.start;
+  if (!curve.told) return { used, lines: null };
+  const lines = new Map(curve.before);
+  for (let k = 0; k < until; k++) if (curve.line[k]) lines.set(curve.line[k], (lines.get(curve.line[k]) ?? 0) + curve.change[k]);
+  return { used, lines: [...lines].filter(([, bytes]) => bytes > 0).sort((a, b) => b[1] - a[1]).map(([number, bytes]) => [places[number], bytes]) };
 }
 
-function madeOf(curve, at, places) {
-  curve.owners ??= owners(curve); // when first asked for
-  const { line, guessed } = curve.owners;
-  const until = firstAbove(curve.at, at);
-  const lines = new Map();
-  let unsure = false;
-  for (let k = 0; k < until; k++) {
-    if (line[k] === BEFORE) continue;
-    lines.set(line[k], (lines.get(line[k]) ?? 0) + curve.change[k]);
-    unsure ||= guessed[k] === 1;
+// Where the oldest changes were not kept, a line gives back what it was not seen to take: it held that at least.
+function heldBefore(curve) {
+  const sums = new Map();
+  const lowest = new Map();
+  for (let k = 0; k < curve.line.length; k++) {
+    if (!curve.line[k]) continue;
+    const sum = (sums.get(curve.line[k]) ?? 0) + curve.change[k];
+    sums.set(curve.line[k], sum);
+    lowest.set(curve.line[k], Math.min(lowest.get(curve.line[k]) ?? 0, sum));
   }
-  return {
-    used: until ? curve.used[until - 1] : curve.start,
-    guessed: unsure,
-    lines: [...lines].filter(([, bytes]) => bytes > 0).sort((a, b) => b[1] - a[1]).map(([number, bytes]) => [places[number] || "by no line of yours", bytes]),
-  };
+  return new Map([...lowest].map(([line, bytes]) => [line, -bytes]));
 }
 
 // Light up to the highest use in each pixel, full up to the lowest.

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from neuron_lab.emulator import busy_ns, shim
 from neuron_lab.emulator.events import Hook
 from tests.emulated import DEVICE, recorded
 
@@ -44,7 +45,9 @@ def test_changes_are_in_order_with_what_is_used_afterwards() -> None:
     assert changes == [(0, 4 * KIB, 4 * KIB), (0, 2 * KIB, 6 * KIB), (0, -4 * KIB, 2 * KIB), (0, -2 * KIB, 0)]
     times = [row[1] for row in log.memory]
     assert times == sorted(times)
-    assert lines_of(log.memory) == ["block", "block", "", ""]
+    assert lines_of(log.memory) == ["block", "block", "block", "block"], (
+        "what is given back names the line that took it"
+    )
 
 
 def test_the_peak_is_made_of_what_lived_then() -> None:
@@ -145,3 +148,16 @@ def test_two_sessions_each_see_their_own() -> None:
     assert first.numel() == KIB
     assert [row[2] for row in inner.memory] == [2 * KIB, -2 * KIB]
     assert [row[2] for row in outer_log.memory] == [KIB, 2 * KIB, -2 * KIB]
+
+
+def test_a_core_is_busy_while_it_runs_something_and_only_when_somebody_counts() -> None:
+    x = block(64).float()
+    before = busy_ns()
+    log = recorded(lambda: (x + 1).sum())
+    device_ns = sum(row[7] for row in log.totals if row[1] == "compiled")
+    after = busy_ns()
+    assert 0 < after[0] - before[0] <= device_ns
+    assert after[1:] == before[1:]
+    shim().count_busy(False)
+    (x + 1).sum()
+    assert shim().busy_ns(0) == after[0]
