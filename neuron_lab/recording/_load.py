@@ -14,7 +14,7 @@ from neuron_lab.recording._holdings import Holding
 class CoreLoad:
     """One core now. `busy` is the part of the time since the look before in which it ran something, 0 to 1; None when that is not known.
 
-    `kinds` are bytes by category, as a Holding's; they add up to `memory.used`, what no Python tensor uses being "kept by PyTorch".
+    `kinds` are bytes by category, as a Holding's; they add up to `memory.used`, what no Python tensor uses being "kept by PyTorch for backward".
     """
 
     core: int
@@ -53,7 +53,7 @@ def core_loads(
         kinds[item.core][item.kind] += item.bytes
     for core, found in zip(cores, kinds, strict=True):
         if core.used > found.total():
-            found["kept by PyTorch"] = core.used - found.total()
+            found["kept by PyTorch for backward"] = core.used - found.total()
     return tuple(
         CoreLoad(index, None if busy is None else busy[index], core, tuple(kinds[index].most_common()))
         for index, core in enumerate(cores)

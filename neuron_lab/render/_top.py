@@ -7,9 +7,12 @@ from html import escape
 
 from neuron_lab.device import DeviceInfo
 from neuron_lab.recording import CoreLoad
-from neuron_lab.render._format import duration, ranges
+from neuron_lab.render._format import duration, ranges, wrapped
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import binary_size
+
+_WIDTH = 100
+_INDENT = 13
 
 
 def top_text(info: DeviceInfo, span_ns: int | None, cores: Sequence[CoreLoad]) -> str:
@@ -17,8 +20,7 @@ def top_text(info: DeviceInfo, span_ns: int | None, cores: Sequence[CoreLoad]) -
     lines = [top_headline(info, span_ns, cores)]
     for core in _used(cores):
         lines.append(f"neuron:{core.core:<3} busy {_busy(core):>6}   {_memory(core)}")
-        if core.kinds:
-            lines.append(f"{'':<13}{_kinds(core)}")
+        lines += [f"{'':<{_INDENT}}{line}" for line in wrapped(_kinds(core), " · ", _WIDTH - _INDENT)]
     unused = top_unused(cores)
     return "\n".join([*lines, unused] if unused else lines)
 
@@ -27,7 +29,7 @@ def top_html(info: DeviceInfo, span_ns: int | None, cores: Sequence[CoreLoad]) -
     """The same as a table."""
     rows = "".join(
         f'<tr><th class="nrn-name" scope="row">neuron:{core.core}</th><td>{_busy(core)}</td>'
-        f'<td class="nrn-left">{_memory(core)}</td><td class="nrn-left">{escape(_kinds(core))}</td></tr>'
+        f'<td class="nrn-left">{_memory(core)}</td><td class="nrn-left">{escape(" · ".join(_kinds(core)))}</td></tr>'
         for core in _used(cores)
     )
     head = (
@@ -73,5 +75,5 @@ def _memory(core: CoreLoad) -> str:
     return f"HBM {binary_size(memory.used)} of {binary_size(memory.limit)}, peak {binary_size(memory.peak)}"
 
 
-def _kinds(core: CoreLoad) -> str:
-    return " · ".join(f"{kind} {binary_size(size)}" for kind, size in core.kinds)
+def _kinds(core: CoreLoad) -> list[str]:
+    return [f"{kind} {binary_size(size)}" for kind, size in core.kinds]

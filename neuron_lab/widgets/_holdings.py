@@ -16,7 +16,7 @@ KIND_COLORS = {
     "optimizer state": render.PART_COLORS["compile"],
     "activations": render.PART_COLORS["copies"],
     "other": render.PART_COLORS["rest"],
-    "kept by PyTorch": render.PART_COLORS["load"],
+    "kept by PyTorch for backward": render.PART_COLORS["load"],
 }
 _ROWS = 500
 

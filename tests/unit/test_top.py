@@ -33,7 +33,7 @@ def test_busy_is_a_part_of_the_time_since_the_look_before(cores: FakeDevice) -> 
     assert neuron_lab.top().to_text().splitlines() == [
         "emulated trn2.3xlarge · emulated, not Trainium · busy is counted from now on: look again",
         "neuron:0   busy      –   HBM 6 MiB of 24 GiB, peak 8 MiB",
-        "             parameters 4 MiB · kept by PyTorch 2 MiB",
+        "             parameters 4 MiB · kept by PyTorch for backward 2 MiB",
         "neuron:1-3 unused, HBM 24 GiB each",
     ]
     cores.busy = [150_000_000, 0, 400_000_000, 0]
@@ -43,11 +43,20 @@ def test_busy_is_a_part_of_the_time_since_the_look_before(cores: FakeDevice) -> 
     assert found.to_text().splitlines() == [
         "emulated trn2.3xlarge · emulated, not Trainium · busy in the last 600 ms",
         "neuron:0   busy 25.0 %   HBM 6 MiB of 24 GiB, peak 8 MiB",
-        "             parameters 4 MiB · kept by PyTorch 2 MiB",
+        "             parameters 4 MiB · kept by PyTorch for backward 2 MiB",
         "neuron:2   busy 66.7 %   HBM 0 B of 24 GiB, peak 0 B",
         "neuron:1,3 unused, HBM 24 GiB each",
     ]
-    assert found.frame.loc[0, "kept by PyTorch"] == 2 * MIB
+    assert found.frame.loc[0, "kept by PyTorch for backward"] == 2 * MIB
+
+
+def test_text_keeps_to_its_width(cores: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = ("parameters", "gradients", "optimizer state", "activations", "other")
+    held = tuple(Holding((), kind, 0, MIB - 1 - size, (1,), "float32") for size, kind in enumerate(kinds))
+    monkeypatch.setattr(_top, "holdings", lambda roots: held)
+    lines = neuron_lab.top().to_text().splitlines()
+    assert max(map(len, lines)) <= 100
+    assert lines[3] == "             optimizer state 1 MiB · activations 1 MiB · other 1 MiB"
 
 
 def test_a_device_that_does_not_tell_is_said_so(cores: FakeDevice) -> None:
@@ -111,7 +120,7 @@ def test_categories_are_looked_for_again_only_after_a_cell(cores: FakeDevice, ev
     assert len(looks) == 2
     news = found.told[-1]["news"]
     assert news["answer"] is True
-    assert news["cores"][0]["kinds"] == (("parameters", 4 * MIB), ("kept by PyTorch", 2 * MIB))
+    assert news["cores"][0]["kinds"] == (("parameters", 4 * MIB), ("kept by PyTorch for backward", 2 * MIB))
 
 
 def test_nothing_is_told_while_something_is_measured(cores: FakeDevice, events: Events) -> None:

@@ -14,7 +14,9 @@ function createSource(data, store) {
       const bar = make("span", { class: "nx-bar", "aria-hidden": true });
       const spent = make("span", { class: "nx-spent" });
       const attributes = { class: `nx-line${skips ? " nx-skips" : ""}`, "data-line": line || null };
-      const content = [make("span", { class: "nx-number" }, String(number)), make("code", {}, text || " "), bar, spent];
+      const indent = text.length - text.trimStart().length + 2; // of what does not fit the line
+      const code = make("code", { style: `padding-left:${indent}ch;text-indent:-${indent}ch` }, text || " ");
+      const content = [make("span", { class: "nx-number" }, String(number)), code, bar, spent];
       if (!line) return make("div", attributes, ...content);
       const row = make("button", { ...attributes, type: "button", "aria-pressed": "false", onclick: () => toggle(line) }, ...content);
       lines.set(line, { row, bar, spent });
