@@ -66,7 +66,8 @@ class Split:
 
 def split(recording: Recording) -> Split:
     """Divide the wall time of `recording`."""
-    spans = _spans(recording)
+    # A damaged file may have an end before its start: that took no time.
+    spans = {name: (starts, np.maximum(starts, ends)) for name, (starts, ends) in _spans(recording).items()}
     parts = _exclusive(spans, recording.start_ns, recording.end_ns)
     if recording.dropped:
         parts = _scaled(parts, spans, _exact_totals(recording), recording.wall_ns)
@@ -148,7 +149,8 @@ def _scaled(
     grown: dict[PartName, int] = {}
     for name, ns in parts.items():
         seen = int((spans[name][1] - spans[name][0]).sum())
-        grown[name] = ns * exact[name] // seen if seen else exact[name]
+        told = max(0, exact[name])
+        grown[name] = ns * told // seen if seen else told
     total = sum(grown.values())
     if total <= wall_ns:
         return grown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
 from subprocess import check_output
@@ -283,3 +284,9 @@ def test_importing_loads_nothing_heavy() -> None:
 def test_importing_the_report_loads_neither_torch_nor_pandas() -> None:
     code = "import sys, neuron_lab.render; print(sorted({'torch', 'pandas', 'IPython'} & set(sys.modules)))"
     assert check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_a_part_that_ends_before_it_begins_took_no_time() -> None:
+    recording = crafted([], copies=(Copy("h2d", 0, 0, 40 * MS, 8),))
+    split = Report(dataclasses.replace(recording, startups=((50 * MS, 20 * MS),), dropped=1)).split
+    assert (split.startup_ns, split.copies_ns, split.rest_ns) == (0, 40 * MS, 60 * MS)
