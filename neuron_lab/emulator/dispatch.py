@@ -274,14 +274,14 @@ def _compile_now(unit: _Unit, key: str, disk: NeffStore) -> tuple[ExecPlan | Non
         return None, None, ""
     begun = clock.now_ns()
     executable = compiler.compile(lowered.stablehlo, unit.tier)
+    cost, serialized = executable.cost(), executable.serialize()
     compile_ns = clock.now_ns() - begun
-    cost = executable.cost()
     stored = StoredNeff(
         op=unit.name,
         signature=unit.signature,
         stablehlo=lowered.stablehlo,
         plan_json=lowered.plan.to_json(),
-        executable=executable.serialize(),
+        executable=serialized,
         fx=lowered.fx,
         trace_s=lowered.trace_s,
         lower_s=lowered.lower_s,
