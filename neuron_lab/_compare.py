@@ -46,6 +46,11 @@ def compare(
     Raises UsageProblem, beginning with "not comparable", when two eager calls differ, when the results are of different kinds, or
     when nothing ran on the device; DeviceProblem when nothing can be measured. What `function` raises passes through.
     """
+    if not callable(function):
+        raise UsageProblem(
+            f"compare calls the program itself and was given a {type(function).__name__}: "
+            "write compare(model, x), not compare(model(x))"
+        )
     if rounds < 5:
         raise UsageProblem(f"rounds={rounds}: fewer than 5 warm calls say nothing about their spread")
     if device.resolve().kind == "trainium":
@@ -183,6 +188,12 @@ def _repeated(bench: _Bench, eager: Callable[[], Any]) -> dict[str, Any]:
     for _ in range(2):
         _, result, report = bench.recorded(eager)
         runs.append(bench.left(result))
+    graphs = [row.op for row in report.op_rows if row.op.startswith("graph::")]
+    if graphs:
+        raise UsageProblem(
+            f"not comparable: the program is compiled already, an eager call of it ran {graphs[0]}; compare the one that was "
+            "given to torch.compile"
+        )
     if not report.summary.neffs:
         raise UsageProblem(
             "not comparable: nothing ran on the device; move the model and its inputs with .to('neuron')"

@@ -54,8 +54,8 @@ class View:
             raise UsageProblem(f"cannot show rows by {self.by!r}; choose one of {', '.join(GROUPS)}")
         if self.top < 1:
             raise UsageProblem(f"top is {self.top}; show at least 1 row")
-        if self.min_ms < 0:
-            raise UsageProblem(f"min_ms is {self.min_ms}; a duration cannot be negative")
+        if not self.min_ms >= 0:  # also for what is no number
+            raise UsageProblem(f"min_ms is {self.min_ms}; a duration is 0 or more")
 
     def changed(self, **options: Any) -> View:
         """The same view with some options changed. Raises UsageProblem for one that does not exist."""
