@@ -8,7 +8,7 @@ from html import escape
 
 from neuron_lab.device import CoreMemory
 from neuron_lab.recording import Holding
-from neuron_lab.render._format import shorten
+from neuron_lab.render._format import columns, cut, padded, shorten
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import binary_size
 
@@ -23,9 +23,9 @@ def memory_text(cores: Sequence[CoreMemory], holdings: Sequence[Holding], freed:
     lines = [*memory_summary(cores, holdings, freed), ""]
     shown = holdings[:_ROWS]
     cells = [(shorten(_name(item), _NAME), *_cells(item)) for item in shown]
-    widths = [max((len(row[index]) for row in cells), default=0) for index in range(4)]
+    widths = [max((columns(row[index]) for row in cells), default=0) for index in range(4)]
     lines += [
-        _cut(f"{name:<{widths[0]}}  {size:>{widths[1]}}  {kind:<{widths[2]}}  {shape}")
+        cut(f"{padded(name, widths[0])}  {size:>{widths[1]}}  {kind:<{widths[2]}}  {shape}", _WIDTH)
         for name, size, kind, shape in cells
     ]
     rest = holdings[_ROWS:]
@@ -55,11 +55,6 @@ def memory_html(cores: Sequence[CoreMemory], holdings: Sequence[Holding], freed:
         else ""
     )
     return f'<div class="nrn">{STYLE}{head}<div class="nrn-scroll">{table if rows else ""}{more}</div></div>'
-
-
-def _cut(line: str) -> str:
-    """Cut at the right edge; the blanks that align the columns stay."""
-    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
 
 
 def memory_summary(cores: Sequence[CoreMemory], holdings: Sequence[Holding], freed: int | None) -> list[str]:

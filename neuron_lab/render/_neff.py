@@ -8,7 +8,7 @@ from html import escape
 from textwrap import wrap
 
 from neuron_lab.neff import HEADER_SIZE, Account, Header, Memory, Neff, Port
-from neuron_lab.render._format import count, duration, plural, printable, shorten, size
+from neuron_lab.render._format import count, cut, duration, plural, printable, shorten, size
 from neuron_lab.render._grid import grid_html
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import three_digits
@@ -42,7 +42,7 @@ def neff_text(name: str, content: Neff, account: Account) -> str:
         code = account.stablehlo.splitlines()
         lines += ["", f"StableHLO, {plural(len(code), 'line')}"]
         shown = min(_MODULE, _LINES - 1 - len(lines))
-        lines += [_cut(f"  {line}", _WIDTH) for line in code[:shown]]
+        lines += [cut(f"  {line}", _WIDTH) for line in code[:shown]]
         lines += [f"  … {count(len(code) - shown)} more, see .stablehlo"] if len(code) > shown else []
     return printable("\n".join(lines))
 
@@ -70,7 +70,7 @@ def _module(account: Account) -> str:
         return ""
     lines, shown, left = account.stablehlo.splitlines(), [], _MODULE_HTML
     for line in lines:
-        shown.append(escape(_cut(line, _LINE_HTML), quote=False))
+        shown.append(escape(cut(line, _LINE_HTML), quote=False))
         left -= len(shown[-1])
         if left < 0:
             break
@@ -173,8 +173,3 @@ def _hash(content: Neff) -> str:
         return "none"
     told = content.header.hash.hex()[:_DIGITS] + "…" * any(content.header.hash[_DIGITS // 2 :])
     return f"{told} · {'it is that of the payload' if content.verified else 'not verified'}"
-
-
-def _cut(line: str, width: int) -> str:
-    """Not shorten(): indentation stays."""
-    return line if len(line) <= width else line[: width - 1] + "…"
