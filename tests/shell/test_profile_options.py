@@ -89,6 +89,19 @@ def test_budget_that_holds(shell: Shell) -> None:
     assert result.result == "fine"
 
 
+@pytest.mark.parametrize(("options", "passes"), [("", True), ("--fail-over neffs=9", False), ("--save p.json", False)])
+def test_report_that_fails_lets_no_gate_open(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: str, passes: bool
+) -> None:
+    def show(self: Profile) -> None:
+        raise RuntimeError("no report")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Profile, "show", show)
+    assert shell.run(f"%%neuron profile {options}\ndev.run('aten::a')\n'fine'").success == passes
+    assert any("no report" in error for error in shell.errors)
+
+
 def test_budget_that_breaks_fails_the_cell_after_the_report(shell: Shell) -> None:
     body = "dev.run('aten::a', compile_ms=(1, 1, 1))\ndev.fall_back('aten::b', 3, 'no kernel')"
     result = shell.run(f"%%neuron profile --fail-over neffs=0,fallbacks=0,ms=50\n{body}")

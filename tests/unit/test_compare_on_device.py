@@ -6,8 +6,13 @@ import copy
 import gc
 import os
 import random
+import signal
+import tempfile
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +22,7 @@ from torch._dynamo import utils
 
 import neuron_lab
 from neuron_lab import UsageProblem, device
+from neuron_lab.emulator import compiler
 from tests.emulated import DEVICE, neff_cache, nothing_stays_behind  # noqa: F401  # fixtures
 
 pytestmark = [
@@ -190,6 +196,28 @@ def test_what_cannot_be_compared_is_refused(
     with pytest.raises(UsageProblem, match=f"not comparable: {message}"):
         neuron_lab.compare(make(), train=train, rounds=5)
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_an_interrupt_while_it_compiles_leaves_nothing_to_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    x = torch.ones(3, 7, device=DEVICE)
+    started, really = threading.Event(), compiler.compile
+
+    def slow(*arguments: Any) -> Any:
+        started.set()
+        time.sleep(0.5)
+        return really(*arguments)
+
+    def program() -> Tensor:
+        monkeypatch.setattr(compiler, "compile", slow)
+        threading.Thread(target=lambda: started.wait() and signal.raise_signal(signal.SIGINT)).start()
+        return x.tan()
+
+    history = device.compile_history()
+    with pytest.raises(KeyboardInterrupt):
+        neuron_lab.compare(program, rounds=5)
+    assert device.compile_history() == history
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_result_is_no_program() -> None:
