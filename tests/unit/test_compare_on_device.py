@@ -22,7 +22,7 @@ from torch._dynamo import utils
 
 import neuron_lab
 from neuron_lab import UsageProblem, device
-from neuron_lab.emulator import compiler
+from neuron_lab.emulator import compiler, dispatch
 from tests.emulated import DEVICE, neff_cache, nothing_stays_behind  # noqa: F401  # fixtures
 
 pytestmark = [
@@ -216,6 +216,7 @@ def test_an_interrupt_while_it_compiles_leaves_nothing_to_come(tmp_path: Path, m
     history = device.compile_history()
     with pytest.raises(KeyboardInterrupt):
         neuron_lab.compare(program, rounds=5)
+    dispatch.settle()
     assert device.compile_history() == history
     assert list(tmp_path.iterdir()) == []
 
