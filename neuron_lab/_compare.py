@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -51,8 +52,12 @@ def compare(
             f"compare calls the program itself and was given a {type(function).__name__}: "
             "write compare(model, x), not compare(model(x))"
         )
-    if rounds < 5:
-        raise UsageProblem(f"rounds={rounds}: fewer than 5 warm calls say nothing about their spread")
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise UsageProblem(
+            f"not comparable: calling {function.__qualname__}() runs nothing yet; compare the function that does the work"
+        )
+    if not isinstance(rounds, int) or rounds < 5:
+        raise UsageProblem(f"rounds={rounds!r}: fewer than 5 warm calls say nothing about their spread")
     if device.resolve().kind == "trainium":
         raise DeviceProblem(
             "comparing needs the emulator: on Trainium a recording waits for every op, which would count as compile time"

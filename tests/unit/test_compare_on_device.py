@@ -10,7 +10,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -272,6 +272,18 @@ def test_dynamo_leaves_no_names_in_the_program_s_globals() -> None:
     torch.ones(1, device=DEVICE) + 1  # the device holds the code that ran its latest op
     gc.collect()
     assert not [name for name in names if name.startswith(("__compiled_fn", "__builtins_dict"))]
+
+
+def test_what_only_begins_when_called_is_refused() -> None:
+    async def later() -> Tensor:
+        return torch.ones(2, device=DEVICE)
+
+    def one_by_one() -> Iterator[Tensor]:
+        yield torch.ones(2, device=DEVICE)
+
+    for program in (later, one_by_one):
+        with pytest.raises(UsageProblem, match="runs nothing yet"):
+            neuron_lab.compare(program)
 
 
 def test_too_few_rounds() -> None:
