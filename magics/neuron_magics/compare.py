@@ -45,6 +45,21 @@ def run(text: str, parser: Parser, context: Context) -> neuron_lab.CompileTrial:
     return found
 
 
+class _Bare(ast.NodeTransformer):
+    """Takes the annotation off the cell's own names: they become global in the function, where Python allows none."""
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        if not isinstance(node.target, ast.Name):
+            return node
+        bare = ast.Pass() if node.value is None else ast.Assign([node.target], node.value)
+        return ast.copy_location(bare, node)
+
+    def _own_scope(self, node: ast.stmt) -> ast.stmt:
+        return node
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _own_scope
+
+
 def _function(context: Context, source: str) -> Callable[[], Any]:
     """The source as a function that Dynamo can read: its names are the notebook's, its value that of the last expression."""
     shell: Any = context.shell  # IPython is typed in part
@@ -54,7 +69,7 @@ def _function(context: Context, source: str) -> Callable[[], Any]:
     try:
         tree = shell.transform_ast(shell.compile.ast_parse(text, filename=name))
         symbols = symtable.symtable(text, name, "exec").get_symbols()
-        body: list[ast.stmt] = list(tree.body)
+        body: list[ast.stmt] = list(_Bare().visit(tree).body)
         if not body:  # nothing, or only a comment
             raise UsageError(
                 "what shall be compared? `%neuron compare model(x)`, or `%%neuron compare` at the top of a cell"
