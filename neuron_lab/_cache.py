@@ -77,8 +77,8 @@ class NeffCache:
         age = seconds_of(older_than) if isinstance(older_than, str) else older_than
         size = bytes_of(keep) if isinstance(keep, str) else keep
         for name, value in (("older_than", age), ("keep", size)):
-            if value is not None and value < 0:
-                raise UsageProblem(f"{name} must not be negative, it is {value}")
+            if value is not None and not value >= 0:
+                raise UsageProblem(f"{name} must be 0 or more, it is {value}")
         return self._remove(dispensable(self._own(), now=self.at, older_than=age, keep=size), dry_run, forget=False)
 
     def clear(self, *, dry_run: bool = False) -> CacheCleaning:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -49,8 +50,17 @@ def compare(
     when nothing ran on the device; DeviceProblem when nothing serves `neuron`, and on Trainium, where a recording waits for every op.
     What `function` raises passes through.
     """
-    if rounds < 5:
-        raise UsageProblem(f"rounds={rounds}: fewer than 5 warm calls say nothing about their spread")
+    if not callable(function):
+        raise UsageProblem(
+            f"compare calls the program itself and was given a {type(function).__name__}: "
+            "write compare(model, x), not compare(model(x))"
+        )
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise UsageProblem(
+            f"not comparable: calling {function.__qualname__}() runs nothing yet; compare the function that does the work"
+        )
+    if not isinstance(rounds, int) or rounds < 5:
+        raise UsageProblem(f"rounds={rounds!r}: fewer than 5 warm calls say nothing about their spread")
     if device.resolve().kind == "trainium":
         raise DeviceProblem(
             "comparing needs the emulator: on Trainium a recording waits for every op, which would count as compile time"
@@ -186,6 +196,12 @@ def _repeated(bench: _Bench, eager: Callable[[], Any]) -> dict[str, Any]:
     for _ in range(2):
         _, result, report = bench.recorded(eager)
         runs.append(bench.left(result))
+    graphs = [row.op for row in report.op_rows if row.op.startswith("graph::")]
+    if graphs:
+        raise UsageProblem(
+            f"not comparable: the program is compiled already, an eager call of it ran {graphs[0]}; compare the one that was "
+            "given to torch.compile"
+        )
     if not report.summary.neffs:
         raise UsageProblem(
             "not comparable: nothing ran on the device; move the model and its inputs with .to('neuron')"

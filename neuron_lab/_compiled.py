@@ -90,13 +90,23 @@ def _place(reason: Any) -> str:
 
 @contextmanager
 def dynamo_as_before() -> Iterator[None]:
-    """Dynamo's lists and counters are the user's; its compiled code is kept apart by `isolate_recompiles`."""
-    from torch._dynamo import utils
+    """Dynamo's lists and counters are the user's; its compiled code is kept apart by `isolate_recompiles`, and let go of.
+
+    Code never dies that Dynamo has compiled, and neither do the names it sets in the program's globals. Only code that the user had
+    compiled before keeps what was added.
+    """
+    from torch._C._dynamo.eval_frame import reset_code
+    from torch._dynamo import convert_frame, utils
 
     count, counters = len(utils.graph_break_reasons), copy.deepcopy(utils.counters)
+    compiled = {id(code) for code in convert_frame.input_codes.seen}  # weak references that stay
     try:
         yield
     finally:
+        for reference in convert_frame.input_codes.seen:
+            code = None if id(reference) in compiled else reference()
+            if code is not None:
+                reset_code(code)
         del utils.graph_break_reasons[count:]
         utils.counters.clear()
         utils.counters.update(counters)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from neuron_lab.errors import FileProblem
 
+_LONGEST_NAME = 100  # that an error repeats
+
 
 def writable(path: str | os.PathLike[str]) -> Path:
     """Where a file will be written, links followed. Raises FileProblem for what cannot be."""
@@ -80,6 +82,14 @@ def read(path: str | os.PathLike[str], largest: int) -> bytes:
 
 def _resolved(path: str | os.PathLike[str]) -> Path:
     try:
-        return Path(path).expanduser().resolve()
+        found = Path(path).expanduser().resolve()
+        found.exists()  # a name that is too long is only refused when the file system is asked
+        return found
     except (OSError, RuntimeError, ValueError) as error:
-        raise FileProblem(f"{os.fspath(path)!r} is not a path of a file: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise FileProblem(f"{_named(os.fspath(path))} is not a path of a file: {why}") from None
+
+
+def _named(path: str | bytes) -> str:
+    text = repr(path)
+    return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"

@@ -36,8 +36,9 @@ def cell_name(file: str) -> str | None:
 def roots() -> list[Root]:
     """The user's variables first, then what IPython keeps, then the last traceback."""
     running = shell()
-    namespace: dict[str, Any] = vars(sys.modules["__main__"]) if running is None else running.user_ns
-    found = [Root(name, value) for name, value in list(namespace.items()) if _is_users(name, namespace, running)]
+    everything: dict[Any, Any] = vars(sys.modules["__main__"]) if running is None else running.user_ns
+    namespace = {name: value for name, value in everything.items() if isinstance(name, str)}
+    found = [Root(name, value) for name, value in namespace.items() if _is_users(name, namespace, running)]
     if running is not None:
         outputs = namespace.get("_oh", {})
         found += [Root(f"Out[{number}]", value, history=True) for number, value in list(outputs.items())]
@@ -64,7 +65,9 @@ def free() -> None:
         users = {
             name: value
             for name, value in namespace.items()
-            if (name in _SHOWN or re.fullmatch(r"_\d+", name)) and not _is_ipythons(name, value, running)
+            if isinstance(name, str)
+            and (name in _SHOWN or re.fullmatch(r"_\d+", name))
+            and not _is_ipythons(name, value, running)
         }
         if hook.do_full_cache:
             hook.flush()

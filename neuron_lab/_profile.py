@@ -169,5 +169,7 @@ def profile(
     Raises UsageProblem for a value that makes no sense and for a generator function, DeviceProblem on entry when nothing can be
     measured.
     """
+    if not isinstance(label, str):
+        raise UsageProblem(f"label is {label!r}; what the report calls the span is a text")
     block = ProfileBlock(View(top=top, sort=sort, min_ms=min_ms, by=by), label, quiet)
     return block if function is None else block(function)

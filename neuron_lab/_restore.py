@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import random
 import sys
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.utils import _device
 from torch.utils import _pytree as pytree
+
+from neuron_lab._closeness import same_values
+from neuron_lab.errors import UsageProblem
 
 
 class State:
@@ -21,11 +27,22 @@ class State:
         found = list(_reachable(function, arguments))
         self._modules = [item for item in found if isinstance(item, nn.Module)]
         self._flags = [(part, part.training) for module in self._modules for part in module.modules()]
+        # A module may put another tensor into the place of a buffer.
+        self._bound: list[tuple[dict[str, Any], dict[str, Any]]] = [
+            (names, dict(names))
+            for module in self._modules
+            for part in module.modules()
+            for names in (part._parameters, part._buffers)
+        ]
         self._optimizers = [item for item in found if isinstance(item, torch.optim.Optimizer)]
         self._fresh = [item for item in self._optimizers if not item.state]
         tensors = [item for item in found if isinstance(item, Tensor)]
         tensors += [t for module in self._modules for t in (*module.parameters(), *module.buffers())]
         tensors += [p for item in self._optimizers for group in item.param_groups for p in group["params"]]
+        if any(is_lazy(tensor) for tensor in tensors):
+            raise UsageProblem(
+                "not comparable: a lazy module has no parameters before its first call; call the program once before"
+            )
         unique = {id(tensor): tensor for tensor in tensors}
         self._gradients = [(tensor, tensor.grad) for tensor in unique.values() if tensor.is_leaf]
         held = [*unique.values(), *(grad for _, grad in self._gradients if grad is not None)]
@@ -50,7 +67,11 @@ class State:
     def written(self) -> dict[str, Tensor]:
         """Parameters and buffers that do not hold what they held at the start, and gradients, on the host."""
         now = {name: _host(tensor) for name, tensor in self.tensors.items()}
-        found = {name: value for name, value in now.items() if not _same(value, self._start[name])}
+        found = {
+            name: value
+            for name, value in now.items()
+            if name not in self._start or not same_values(value, self._start[name])
+        }
         grads = {f"{name}.grad": tensor.grad for name, tensor in self.tensors.items()}
         return found | {name: _host(grad) for name, grad in grads.items() if grad is not None}
 
@@ -60,6 +81,9 @@ class State:
 
     def again(self) -> None:
         """Start values for one more run."""
+        for names, before in self._bound:
+            names.clear()
+            names.update(before)
         for value in (*self._values, *self._states):
             value.again()
         for tensor, gradient in self._gradients:
@@ -100,10 +124,6 @@ def _host(tensor: Tensor) -> Tensor:
     return tensor.detach().to("cpu", copy=True)
 
 
-def _same(one: Tensor, other: Tensor) -> bool:
-    return torch.allclose(one, other, rtol=0, atol=0, equal_nan=True)
-
-
 class _Value:
     """A tensor and what it held."""
 
@@ -112,6 +132,8 @@ class _Value:
 
     def again(self) -> None:
         with torch.no_grad():
+            if self._tensor.shape != self._copy.shape:
+                self._tensor.resize_(self._copy.shape)
             self._tensor.copy_(self._copy)
 
 
@@ -128,8 +150,19 @@ def _reachable(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Iter
             yield value
         elif inspect.ismethod(value):
             values += [value.__self__, value.__func__]
-        elif inspect.isfunction(value) and not value.__module__.startswith("torch."):
-            names = inspect.getclosurevars(value)
-            values += [*names.nonlocals.values(), *names.globals.values()]
-        elif isinstance(value, (list, tuple, dict)):
-            values += pytree.tree_leaves(value)
+        elif inspect.isfunction(value) and not (value.__module__ or "").startswith("torch."):
+            values += _named_by(value)
+        elif isinstance(value, dict):
+            values += value.values()
+        elif isinstance(value, (list, tuple)):
+            values += value
+
+
+def _named_by(function: types.FunctionType) -> Iterator[Any]:
+    """What its code closes over or names as globals; a closed-over name may have no value yet."""
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):
+            yield cell.cell_contents
+    for name in function.__code__.co_names:
+        if name in function.__globals__:
+            yield function.__globals__[name]

@@ -151,8 +151,12 @@ class Profile:
         """What changed since `other`, the earlier profile: split, ops, new and lost NEFFs and fallbacks.
 
         Times are subtracted only where that means something: on one device, both cold or both warm, both complete. The result says
-        what forbids it.
+        what forbids it. Raises UsageProblem when `other` is no profile.
         """
+        if not isinstance(other, Profile):
+            raise UsageProblem(
+                f"a profile is compared with another one, not with a {type(other).__name__}; neuron_lab.load(FILE) reads a saved one"
+            )
         return Comparison(Difference(other.report, self.report))
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -70,7 +70,13 @@ class CellProfiler:
         if cell is None or cell.session is None or cell.options is None or shell is None:
             return
         error = result.error_in_exec or result.error_before_exec
-        problem = profile.conclude(shell, cell.session.finish(error, of_cell=True), cell.options)
+        try:
+            problem = profile.conclude(shell, cell.session.finish(error, of_cell=True), cell.options)
+        except (Exception, KeyboardInterrupt) as failure:
+            # IPython shows it and goes on. A cell that was to be held to a budget, or saved, has not been.
+            if cell.options.budget is not None or cell.options.save is not None:
+                result.error_in_exec = error or failure
+            raise
         if problem is not None:
             # The front end reads the result after this callback: the cell fails, for this reason and no other.
             result.error_in_exec = problem

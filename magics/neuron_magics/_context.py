@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -39,7 +39,7 @@ def profile_or_file(context: Context, name: str) -> Profile:
     value = _variable(context, name)
     if isinstance(value, Profile):
         return value
-    if name.isidentifier() and not Path(name).exists():
+    if name.isidentifier() and not os.path.exists(name):
         raise UsageError(f"{name} is neither a variable that holds a profile nor a saved file")
     return load(name)
 

@@ -13,6 +13,13 @@ from IPython.core.error import UsageError
 from neuron_magics._context import Context
 
 
+def unreadable(error: SyntaxError, text: str) -> UsageError:
+    """The error for source that is no Python, with the line; not every SyntaxError has it."""
+    number = error.lineno or 1
+    line = error.text or "".join(text.splitlines()[number - 1 : number])
+    return UsageError(f"cannot read line {number}: {error.msg}: {line.strip()}")
+
+
 @dataclass(frozen=True, slots=True)
 class Snippet:
     """Compiled source. `expression` is the value of the last line when that is an expression."""
@@ -39,9 +46,7 @@ class Snippet:
                 else compile(ast.Expression(last.value), name, "eval", flags=flags, dont_inherit=True)
             )
         except SyntaxError as error:
-            raise UsageError(
-                f"cannot read line {error.lineno}: {error.msg}: {(error.text or source).strip()}"
-            ) from None
+            raise unreadable(error, text) from None
         if any(code is not None and code.co_flags & inspect.CO_COROUTINE for code in (statements, expression)):
             raise UsageError("`await` needs `%%neuron profile` at the top of the cell")
         return Snippet(context, statements, expression)

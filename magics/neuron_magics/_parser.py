@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
         try:
             words = shlex.split(text)
         except ValueError as error:
-            self.error(f"cannot read {text!r}: {error}".lower())
+            self.error(f"cannot read {text!r}: {str(error).lower()}")
         return self.parse_args(words)
 
     def split(self, text: str) -> tuple[str, str]:

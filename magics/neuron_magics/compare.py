@@ -18,6 +18,7 @@ from IPython.core.error import UsageError
 
 import neuron_lab
 from neuron_magics._context import Context
+from neuron_magics._execute import unreadable
 from neuron_magics._parser import Parser
 from neuron_magics.profile import cell_label, checked_variable
 
@@ -35,10 +36,6 @@ def arguments(parser: Parser) -> None:
 
 def run(text: str, parser: Parser, context: Context) -> neuron_lab.CompileTrial:
     flags, source = parser.split(text) if context.cell is None else (text, context.cell)
-    if not source.strip():
-        raise UsageError(
-            "what shall be compared? `%neuron compare model(x)`, or `%%neuron compare` at the top of a cell"
-        )
     options = parser.parse(flags)
     variable = checked_variable(options.output)
     label = cell_label(context.shell)
@@ -46,6 +43,21 @@ def run(text: str, parser: Parser, context: Context) -> neuron_lab.CompileTrial:
     if variable is not None:
         context.shell.user_ns[variable] = found
     return found
+
+
+class _Bare(ast.NodeTransformer):
+    """Takes the annotation off the cell's own names: they become global in the function, where Python allows none."""
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        if not isinstance(node.target, ast.Name):
+            return node
+        bare = ast.Pass() if node.value is None else ast.Assign([node.target], node.value)
+        return ast.copy_location(bare, node)
+
+    def _own_scope(self, node: ast.stmt) -> ast.stmt:
+        return node
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _own_scope
 
 
 def _function(context: Context, source: str) -> Callable[[], Any]:
@@ -57,7 +69,11 @@ def _function(context: Context, source: str) -> Callable[[], Any]:
     try:
         tree = shell.transform_ast(shell.compile.ast_parse(text, filename=name))
         symbols = symtable.symtable(text, name, "exec").get_symbols()
-        body: list[ast.stmt] = list(tree.body)
+        body: list[ast.stmt] = list(_Bare().visit(tree).body)
+        if not body:  # nothing, or only a comment
+            raise UsageError(
+                "what shall be compared? `%neuron compare model(x)`, or `%%neuron compare` at the top of a cell"
+            )
         if isinstance(body[-1], ast.Expr):
             body[-1] = ast.copy_location(ast.Return(body[-1].value), body[-1])
         written = [symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()]
@@ -67,7 +83,7 @@ def _function(context: Context, source: str) -> Callable[[], Any]:
         function.body = [*([ast.Global(written)] if written else []), *body]
         code = compile(ast.fix_missing_locations(program), name, "exec", dont_inherit=True)
     except SyntaxError as error:
-        raise UsageError(f"cannot read line {error.lineno}: {error.msg}: {(error.text or source).strip()}") from None
+        raise unreadable(error, text) from None
     user_ns, local_ns = context.shell.user_ns, context.local_ns
     inside = context.cell is None and local_ns is not None and local_ns is not user_ns  # a line magic in a function
     own: dict[str, Callable[[], Any]] = {}

@@ -155,13 +155,14 @@ def run(text: str, parser: Parser, context: Context) -> Any:
 
     if context.cell is None:
         flags, source = parser.split(text)
-        if not source:
-            raise UsageError(
-                "what shall be profiled? `%neuron profile model(x)`, or `%%neuron profile` at the top of a cell"
-            )
     else:
         flags, source = text, context.cell
-    options = Options.of(parser.parse(flags)).opened(context)
+    options = Options.of(parser.parse(flags))
+    if not source:
+        raise UsageError(
+            "what shall be profiled? `%neuron profile model(x)`, or `%%neuron profile` at the top of a cell"
+        )
+    options = options.opened(context)
     snippet = Snippet.compile(context, source)
     session = Session(options.view, cell_label(context.shell), source)
     session.start()

@@ -29,7 +29,8 @@ def fresh_caches() -> Iterator[None]:
 @contextmanager
 def _empty_directory() -> Iterator[None]:
     before = os.environ.get(DIRECTORY)
-    with tempfile.TemporaryDirectory(prefix="neuron_lab-fresh-") as folder:
+    # An interrupt while the last compile is waited for: its file may come while the folder goes.
+    with tempfile.TemporaryDirectory(prefix="neuron_lab-fresh-", ignore_cleanup_errors=True) as folder:
         os.environ[DIRECTORY] = folder
         try:
             yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from neuron_lab.emulator import _attach, events
+from neuron_lab.emulator import _attach, dispatch, events
 
 
 @contextmanager
@@ -15,6 +15,9 @@ def compiled_set_aside() -> Iterator[None]:
     shim.set_plans_aside()
     try:
         with events.history_set_aside():
-            yield
+            try:
+                yield
+            finally:
+                dispatch.settle()  # else what an interrupt has left to the compile thread comes among the user's
     finally:
         shim.put_plans_back()

@@ -11,7 +11,7 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -43,6 +43,13 @@ class Worker:
             with contextlib.suppress(TimeoutError):  # or the job's own: raised below
                 future.result(_LOOK_S)
         return future.result()  # type: ignore[return-value]  # a key belongs to one kind of job
+
+    def settle(self) -> None:
+        """Wait for the jobs that were asked for: one whose caller was interrupted goes on without it."""
+        with self._lock:
+            open_ = list(self._running.values())
+        while open_:
+            open_ = list(wait(open_, _LOOK_S).not_done)
 
     def _forget(self, key: str) -> None:
         with self._lock:

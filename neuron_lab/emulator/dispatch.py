@@ -239,6 +239,11 @@ def _lower(call: OpCall) -> Lowered:
     return lower(call)
 
 
+def settle() -> None:
+    """Wait until nothing is compiled that was asked for before."""
+    _worker.settle()
+
+
 def _obtain(unit: _Unit) -> tuple[ExecPlan | None, Any, str]:
     """On the compile thread: the executable, from disk or compiled now."""
     _start_runtime()

@@ -52,7 +52,7 @@ def scan(root: Path) -> Iterator[CachedFile]:
                     continue
                 try:
                     found = entry.stat(follow_symlinks=False)
-                except FileNotFoundError:
+                except OSError:  # removed meanwhile, or the folder may only be listed
                     continue
                 if stat.S_ISREG(found.st_mode):
                     yield CachedFile(key, Path(entry.path), found.st_size, found.st_mtime)
@@ -92,5 +92,5 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as listing:
             return list(listing)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
+    except OSError:  # it is not there, not readable, no directory, or a name that no file system takes
         return []

@@ -162,7 +162,7 @@ class _Names:
         if issubclass(kind, torch.Tensor):
             self._add(value, name, "parameters" if issubclass(kind, torch.nn.Parameter) else "")
             return
-        if depth == 0 or isinstance(value, _PLAIN) or id(value) in self._seen:
+        if depth == 0 or issubclass(kind, _PLAIN) or id(value) in self._seen:
             return
         self._seen[id(value)] = value  # kept: an id is true for a living object only
         if issubclass(kind, torch.optim.Optimizer):
@@ -202,7 +202,8 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f".{key}", item) for key, item in own.items() if not key.startswith("_"))
     elif issubclass(kind, dict):
         yield from (
-            (f"[{key!r}]" if isinstance(key, (str, int)) else "[…]", item) for key, item in _first(value.items())
+            (f"[{key!r}]" if isinstance(key, (str, int)) else "[…]", item)
+            for key, item in _first(dict.items(value))  # not what a subclass makes of it: its code may fail
         )
     elif issubclass(kind, (list, tuple, set, frozenset)):
         yield from ((f"[{index}]", item) for index, item in enumerate(_first(value)))

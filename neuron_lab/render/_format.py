@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 
 from neuron_lab.report import plural as plural  # for the renderers, with the others
@@ -12,7 +13,13 @@ DASH = "–"
 
 # What would move a terminal's cursor or cannot be encoded: it may stand in a file name, in source, or in a file from elsewhere.
 _UNPRINTABLE = dict.fromkeys(
-    [*(code for code in range(32) if chr(code) not in "\t\n"), *range(127, 160), *range(0xD800, 0xE000)],
+    [
+        *(code for code in range(32) if chr(code) not in "\t\n"),
+        *range(127, 160),
+        *range(0xD800, 0xE000),
+        *range(0x202A, 0x202F),  # these and the next turn the direction of a whole line
+        *range(0x2066, 0x206A),
+    ],
     "\N{REPLACEMENT CHARACTER}",
 )
 
@@ -66,22 +73,42 @@ def share(part: float, whole: float) -> str:
     return "<1 %" if percent < 0.95 else f"{percent:.0f} %"
 
 
+def columns(text: str) -> int:
+    """How wide a terminal shows it: East Asian letters and emoji take two columns, combining marks none."""
+    return len(text) if text.isascii() else sum(map(_columns_of, text))
+
+
+def _columns_of(letter: str) -> int:
+    if unicodedata.combining(letter):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def cut(text: str, width: int) -> str:
+    """At most `width` columns."""
+    if columns(text) <= width:
+        return text
+    kept = text[: width - 1]
+    while columns(kept) > width - 1:
+        kept = kept[:-1]
+    return kept + "…"
+
+
 def shorten(text: str, width: int) -> str:
-    """One line of at most `width` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= width else line[: width - 1] + "…"
+    """One line of at most `width` columns."""
+    return cut(" ".join(text.split()), width)
 
 
-def cut(line: str, width: int) -> str:
-    """At most `width` characters; the blanks that align or indent it stay."""
-    return line if len(line) <= width else line[: width - 1] + "…"
+def padded(text: str, width: int) -> str:
+    """Blanks behind it, up to `width` columns."""
+    return text + " " * (width - columns(text))
 
 
 def wrapped(pieces: list[str], separator: str, width: int) -> list[str]:
-    """Join pieces into lines of at most `width` characters, breaking only between them."""
+    """Join pieces into lines of at most `width` columns, breaking only between them."""
     lines: list[str] = []
     for piece in pieces:
-        if lines and len(lines[-1]) + len(separator) + len(piece) <= width:
+        if lines and columns(lines[-1]) + len(separator) + columns(piece) <= width:
             lines[-1] += separator + piece
         else:
             lines.append(piece)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from neuron_lab.render._format import shorten
+from neuron_lab.render._format import columns, padded, shorten
 
 _CELL = 120
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines of text, the columns two blanks apart."""
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
+    widths = [max(columns(row[index]) for row in rows) for index in range(len(rows[0]))]
     return [
         "  ".join(
-            f"{cell:<{width}}" if index == 0 else f"{cell:>{width}}"
+            padded(cell, width) if index == 0 else f"{cell:>{width}}"
             for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows

@@ -9,7 +9,7 @@ from html import escape
 
 from neuron_lab.device import CoreMemory
 from neuron_lab.recording import Holding
-from neuron_lab.render._format import cut, shorten, wrapped
+from neuron_lab.render._format import columns, cut, padded, shorten, wrapped
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import binary_size
 
@@ -27,9 +27,9 @@ def memory_text(cores: Sequence[CoreMemory], holdings: Sequence[Holding], freed:
     lines = [*memory_summary(cores, holdings, freed), ""]
     groups = _together(holdings)
     cells = [_cells(group, _NAME) for group in groups[:_ROWS]]
-    widths = [max((len(row[index]) for row in cells), default=0) for index in range(4)]
+    widths = [max((columns(row[index]) for row in cells), default=0) for index in range(4)]
     lines += [
-        cut(f"{name:<{widths[0]}}  {size:>{widths[1]}}  {kind:<{widths[2]}}  {shape}", _WIDTH)
+        cut(f"{padded(name, widths[0])}  {size:>{widths[1]}}  {kind:<{widths[2]}}  {shape}", _WIDTH)
         for name, size, kind, shape in cells
     ]
     if len(groups) > _ROWS:

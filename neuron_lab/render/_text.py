@@ -6,7 +6,8 @@ from neuron_lab.render import _words
 from neuron_lab.render._columns import COLUMNS, in_use, name_of, rows_of
 from neuron_lab.render._curve import memory_lines
 from neuron_lab.render._findings import findings_text
-from neuron_lab.render._format import count, duration, plural, printable, shorten, wrapped
+from neuron_lab.render._format import columns as width_of
+from neuron_lab.render._format import count, duration, padded, plural, printable, shorten, wrapped
 from neuron_lab.render._gutter import gutter_text
 from neuron_lab.report import Part, Report, View, gutter
 
@@ -36,18 +37,22 @@ def report_text(report: Report, view: View) -> str:
 def report_line(report: Report) -> str:
     """The report in one line, for a repr."""
     found = report.summary
-    parts = [found.label or "profile", _words.partial(report), duration(report.recording.wall_ns)]
-    return " · ".join([*filter(None, parts), *_words.headline(report)])
+    parts = [
+        shorten(found.label or "profile", _LABEL_WIDTH),
+        _words.partial(report),
+        duration(report.recording.wall_ns),
+    ]
+    return printable(" · ".join([*filter(None, parts), *_words.headline(report)]))
 
 
 def _head(report: Report) -> list[str]:
     label, wall = shorten(report.summary.label, _LABEL_WIDTH), duration(report.recording.wall_ns)
     left = f"{label}  " if label else ""
-    room = WIDTH - len(left) - len(wall)
+    room = WIDTH - width_of(left) - len(wall)
     parts = _words.headline(report)
-    if len(" · ".join(parts)) > room - 2:  # how many of the NEFFs were made stands below as well
+    if width_of(" · ".join(parts)) > room - 2:  # how many of the NEFFs were made stands below as well
         parts[-1] = parts[-1].partition(", ")[0]
-    lines = [f"{left}{shorten(' · '.join(parts), room - 2):<{room}}{wall}"]
+    lines = [f"{left}{padded(shorten(' · '.join(parts), room - 2), room)}{wall}"]
     if report.file:
         lines.append(shorten(_words.loaded(report), WIDTH))
     if report.recording.partial:
@@ -96,9 +101,9 @@ def _table(report: Report, view: View) -> list[str]:
             break
         columns.remove(max(columns, key=lambda column: (column.sort != view.sort, column.rank)))
     names = [view.by.upper() if view.by == "neff" else view.by, *map(name_of, shown)]
-    name_width = min(room, max(map(len, names)))
+    name_width = min(room, max(map(width_of, names)))
     lines = [
-        f"{shorten(name, name_width):<{name_width}}"
+        padded(shorten(name, name_width), name_width)
         + "".join(f"  {cell:>{width}}" for cell, width in zip(line, widths, strict=True))
         for name, line in zip(names, cells, strict=True)
     ]

@@ -52,10 +52,11 @@ class View:
             raise UsageProblem(f"cannot sort by {self.sort!r}; choose one of {', '.join(SORTS)}")
         if self.by not in GROUPS:
             raise UsageProblem(f"cannot show rows by {self.by!r}; choose one of {', '.join(GROUPS)}")
-        if self.top < 1:
-            raise UsageProblem(f"top is {self.top}; show at least 1 row")
-        if self.min_ms < 0:
-            raise UsageProblem(f"min_ms is {self.min_ms}; a duration cannot be negative")
+        # Looked at here, before the program runs: a report that cannot be shown would come too late.
+        if not isinstance(self.top, int) or self.top < 1:
+            raise UsageProblem(f"top is {self.top!r}; show at least 1 row")
+        if not isinstance(self.min_ms, (int, float)) or not self.min_ms >= 0:
+            raise UsageProblem(f"min_ms is {self.min_ms!r}; a duration is 0 or more")
 
     def changed(self, **options: Any) -> View:
         """The same view with some options changed. Raises UsageProblem for one that does not exist."""

@@ -41,6 +41,13 @@ def test_a_cell_s_names_are_the_notebook_s_and_its_last_value_the_result(
     assert "compared" not in shell.ip.user_ns and "math" in shell.ip.user_ns
 
 
+def test_annotated_names_are_the_notebook_s_too(shell: Shell, calls: list[dict[str, Any]]) -> None:
+    body = "a: int = 4\nif a:\n    b: 'later'\n    b: int = a + 1\ndef inner():\n    c: int = b\n    return c\ninner()"
+    assert shell.run(f"%%neuron compare\n{body}").success, shell.errors
+    assert calls[0]["value"] == 5 and shell.ip.user_ns["b"] == 5
+    assert shell.run("%neuron compare d: int = 3").success and shell.ip.user_ns["d"] == 3
+
+
 def test_an_error_shows_the_cell_s_own_line(shell: Shell) -> None:
     assert not shell.run("%%neuron compare\nx = 1\n1 / 0").success
     assert any("ZeroDivisionError" in text and "1 / 0" in text for text in shell.errors)
@@ -52,13 +59,17 @@ def test_an_error_shows_the_cell_s_own_line(shell: Shell) -> None:
         ("%neuron compare", "what shall be compared?"),
         ("%neuron compare --rounds many f()", "invalid int value"),
         ("%neuron compare -o 1x f()", "not a name a variable can have"),
+        ("%neuron compare # nothing", "what shall be compared?"),
+        ("%%neuron compare\n# nothing", "what shall be compared?"),
+        ("%neuron compare -1 * x", "unrecognized arguments: -1"),
         ("%neuron compare )", "cannot read line 1"),
+        ("%%neuron compare\nfrom math import *\n1", "only allowed at module level: from math import *"),
         ("%%neuron status\n1", "is not a cell command; %%neuron profile and compare are"),
     ],
 )
 def test_mistakes_are_one_line(shell: Shell, cell: str, message: str) -> None:
     assert not shell.run(cell).success
-    assert any(message in text for text in shell.errors), shell.errors
+    assert any(message in text and "\n" not in text for text in shell.errors), shell.errors
 
 
 @pytest.mark.filterwarnings("ignore::IPython.core.completer.ProvisionalCompleterWarning")

@@ -58,6 +58,22 @@ def test_variables_modules_optimizer_and_containers_have_their_names(ip: Any) ->
     assert found["loss"] == "activations"
 
 
+def test_objects_that_fail_when_looked_at_and_names_that_are_none(ip: Any) -> None:
+    run(
+        ip,
+        "class Liar:\n"
+        "    @property\n"
+        "    def __class__(self): raise RuntimeError('no class')\n"
+        "class Broken(dict):\n"
+        "    def items(self): raise RuntimeError('no items')\n"
+        "liar, broken = Liar(), Broken(kept=torch.ones(5, device='neuron'))\n"
+        "globals()[1] = liar",
+    )
+    assert names(ip) == {"broken['kept']": "other"}
+    assert run(ip, "%neuron memory --free").success
+    run(ip, "del globals()[1]")
+
+
 def test_views_of_one_block_are_one_holding(ip: Any) -> None:
     run(ip, "base = torch.ones(6, device='neuron'); part = base[:2]")
     from neuron_lab import memory

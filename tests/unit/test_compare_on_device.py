@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import copy
+import gc
 import os
 import random
-from collections.abc import Callable
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,6 +22,7 @@ from torch._dynamo import utils
 
 import neuron_lab
 from neuron_lab import UsageProblem, device
+from neuron_lab.emulator import compiler, dispatch
 from tests.emulated import DEVICE, neff_cache, nothing_stays_behind  # noqa: F401  # fixtures
 
 pytestmark = [
@@ -142,8 +149,36 @@ def _counts() -> Callable[[], Tensor]:
     return program
 
 
+def _grows() -> nn.Module:
+    class Cache(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lines = 0
+            self.register_buffer("kept", torch.ones(0, 2, device=DEVICE))
+
+        def forward(self) -> Tensor:
+            self.lines += 1
+            self.kept = torch.cat([self.kept, torch.ones(self.lines, 2, device=DEVICE)])
+            return self.kept
+
+    return Cache()
+
+
+def _is_compiled() -> Callable[[], object]:
+    compiled = torch.compile(lambda x: x * 3 + 1, backend="neuron")
+    return lambda: compiled(torch.ones(2, device=DEVICE))
+
+
+def _is_lazy() -> Callable[[], object]:
+    layer = nn.LazyLinear(3)
+    return lambda: layer(torch.ones(2, 2, device=DEVICE))
+
+
 REFUSED: dict[str, tuple[Callable[[], Callable[[], object]], bool, str]] = {
     "state": (_counts, False, "two eager calls give different values of result"),
+    "growth": (_grows, False, "two eager calls give different values of"),
+    "compiled": (_is_compiled, False, "the program is compiled already, an eager call of it ran graph::"),
+    "lazy": (_is_lazy, False, "a lazy module has no parameters before its first call"),
     "host": (lambda: lambda: torch.ones(2) + 1, False, "nothing ran on the device"),
     "no loss": (lambda: lambda: torch.ones(2, device=DEVICE), True, "train needs a loss"),
     "kinds": (
@@ -162,6 +197,94 @@ def test_what_cannot_be_compared_is_refused(
     with pytest.raises(UsageProblem, match=f"not comparable: {message}"):
         neuron_lab.compare(make(), train=train, rounds=5)
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_an_interrupt_while_it_compiles_leaves_nothing_to_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    x = torch.ones(3, 7, device=DEVICE)
+    started, really = threading.Event(), compiler.compile
+
+    def slow(*arguments: Any) -> Any:
+        started.set()
+        time.sleep(0.5)
+        return really(*arguments)
+
+    def program() -> Tensor:
+        monkeypatch.setattr(compiler, "compile", slow)
+        threading.Thread(target=lambda: started.wait() and signal.raise_signal(signal.SIGINT)).start()
+        return x.tan()
+
+    history = device.compile_history()
+    with pytest.raises(KeyboardInterrupt):
+        neuron_lab.compare(program, rounds=5)
+    dispatch.settle()
+    assert device.compile_history() == history
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_result_is_no_program() -> None:
+    with pytest.raises(UsageProblem, match=r"was given a Tensor: write compare\(model, x\), not compare\(model\(x\)\)"):
+        neuron_lab.compare(torch.ones(2, device=DEVICE))  # type: ignore[arg-type]
+
+
+def test_a_buffer_that_is_replaced_and_an_input_that_is_resized_are_as_before() -> None:
+    class Mean(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mean", torch.zeros(2, device=DEVICE))
+            self.register_buffer("last", None)
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.mean = self.mean * 0.9 + x[:2]
+            self.last = x * 2
+            return self.mean.sum()
+
+    model, x = Mean(), torch.ones(4, device=DEVICE)
+    mean = model.mean
+    rows = neuron_lab.compare(model, x, rounds=5).outputs
+    assert set(rows["name"]) == {"result", "mean", "last"} and (rows["max_abs"] < 1e-6).all()
+    assert model.mean is mean and bool((mean == 0).all()) and model.last is None
+
+    @torch.compiler.disable
+    def resized() -> Tensor:
+        return x.resize_(2, 3).zero_() + 1
+
+    neuron_lab.compare(resized, rounds=5)
+    assert x.shape == (4,) and bool((x == 1).all())
+
+
+def test_names_of_the_program_may_hold_themselves_or_nothing_yet() -> None:
+    x, loop = torch.ones(4, device=DEVICE), {}
+    loop["itself"] = [loop]
+
+    def program() -> Tensor:
+        return x * len(loop) if loop else later  # noqa: F821
+
+    assert neuron_lab.compare(program, rounds=5).trial.graphs == 1
+    later = x
+    del later
+
+
+def test_dynamo_leaves_no_names_in_the_program_s_globals() -> None:
+    names: dict[str, object] = {"x": torch.ones(4, device=DEVICE)}
+    exec("def program(): return x * 2", names)
+    found = neuron_lab.compare(names["program"], rounds=5)  # type: ignore[arg-type]
+    assert found.trial.graphs == 1
+    torch.ones(1, device=DEVICE) + 1  # the device holds the code that ran its latest op
+    gc.collect()
+    assert not [name for name in names if name.startswith(("__compiled_fn", "__builtins_dict"))]
+
+
+def test_what_only_begins_when_called_is_refused() -> None:
+    async def later() -> Tensor:
+        return torch.ones(2, device=DEVICE)
+
+    def one_by_one() -> Iterator[Tensor]:
+        yield torch.ones(2, device=DEVICE)
+
+    for program in (later, one_by_one):
+        with pytest.raises(UsageProblem, match="runs nothing yet"):
+            neuron_lab.compare(program)
 
 
 def test_too_few_rounds() -> None:

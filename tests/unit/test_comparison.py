@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from neuron_lab import Comparison
+from neuron_lab import Comparison, Profile, UsageProblem
 from neuron_lab.recording import Environment, Recorder
 from neuron_lab.render import difference_html, difference_text
 from neuron_lab.report import Difference, Report
@@ -34,6 +34,11 @@ def report(
         device.fall_back("aten::_unique2", 2, "its size depends on the data")
     device.clock.advance(5)
     return Report(span.finish(error))
+
+
+def test_only_profiles_are_compared() -> None:
+    with pytest.raises(UsageProblem, match=r"not with a str; neuron_lab.load\(FILE\) reads a saved one"):
+        Profile(report("In[1]")).compare("base.json")  # type: ignore[arg-type]
 
 
 def test_warm_against_warm_is_subtracted() -> None:

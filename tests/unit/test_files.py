@@ -326,6 +326,10 @@ def test_paths_that_cannot_be(fake: FakeDevice, tmp_path: Path, monkeypatch: pyt
         neuron_lab.load(tmp_path / "no.json")
     with pytest.raises(FileProblem, match="not a regular file"):
         neuron_lab.load("/dev/zero")
+    for act in (p.save, neuron_lab.load, p.to_csv, neuron_lab.open_neff):
+        with pytest.raises(FileProblem, match="not a path of a file: File name too long") as caught:
+            act(tmp_path / ("n" * 5000))
+        assert len(str(caught.value)) < 300
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(FileProblem, match="permission denied"):
         p.save(tmp_path / "base.json")

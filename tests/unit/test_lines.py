@@ -8,6 +8,7 @@ import pytest
 
 from neuron_lab.recording import Environment, Recorder, Surroundings
 from neuron_lab.render import report_html, report_text
+from neuron_lab.render._format import columns
 from neuron_lab.report import Report, View, gutter
 from tests.fakes.device import FakeDevice
 
@@ -54,6 +55,20 @@ def report(tmp_path: Path) -> Report:
 
 def test_text_of_the_gutter(report: Report) -> None:
     assert EXPECTED in report_text(report, View())
+
+
+def test_wide_letters_and_tabs_keep_the_columns(tmp_path: Path) -> None:
+    cell, device = tmp_path / "cell.py", FakeDevice()
+    cell.write_text("%%neuron profile\ny = x + 1  # " + "日本語" * 40 + "\nif y:\n\tz = y\t* 2\n")
+    around = Surroundings(cell_name=lambda file: "In[12]")
+    span = Recorder(device.hook(), ENVIRONMENT, label="日" * 60, surroundings=around, clock=device.clock)
+    span.start()
+    for line in (2, 4):
+        device.at(line, file=str(cell)).run("aten::mm", device_ms=4, nbytes=20, neff="k")
+    text = report_text(Report(span.finish()), View(by="line"))
+    assert "\t" not in text and "    4      z = y   * 2" in text
+    assert {columns(line) for line in text.splitlines() if "device 4" in line} == {100}
+    assert max(map(columns, text.splitlines())) == 100
 
 
 def test_frame_of_lines(report: Report) -> None:

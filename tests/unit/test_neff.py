@@ -267,7 +267,9 @@ def test_scan_finds_only_neffs_in_the_layout(tmp_path: Path) -> None:
     (found,) = neff.scan(tmp_path)
     assert (found.key, found.path, found.size) == (key, path, len(packed()))
     assert found.header().name == "aten::add.Tensor"
-    assert list(neff.scan(tmp_path / "absent")) == []
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for name in ("absent", "zz", "loop", "n" * 300):
+        assert list(neff.scan(tmp_path / name)) == [] and neff.unfinished(tmp_path / name) == []
 
 
 @pytest.mark.parametrize("key", ["", "../x", "A" * 32, "0" * 31, "0" * 33, "0" * 32 + "\n"])

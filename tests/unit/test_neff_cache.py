@@ -110,8 +110,10 @@ def test_dry_run_removes_nothing(root: Path) -> None:
 def test_prune_of_nothing_in_particular_is_refused(root: Path) -> None:
     with pytest.raises(UsageProblem, match="prune what"):
         neuron_lab.cache().prune()
-    with pytest.raises(UsageProblem, match="keep must not be negative"):
+    with pytest.raises(UsageProblem, match="keep must be 0 or more, it is -1"):
         neuron_lab.cache().prune(keep=-1)
+    with pytest.raises(UsageProblem, match="older_than must be 0 or more, it is nan"):
+        neuron_lab.cache().prune(older_than=float("nan"))
 
 
 def test_clear_takes_files_memory_and_what_dead_processes_left(root: Path) -> None:

@@ -141,6 +141,8 @@ def test_bundle_has_text_and_html(fake: FakeDevice) -> None:
 
 
 def test_options_are_checked_before_anything_runs() -> None:
+    with pytest.raises(UsageProblem, match="label is 5; "):
+        neuron_lab.profile(label=5)  # type: ignore[call-overload]
     with pytest.raises(UsageProblem, match="cannot sort by 'colour'"):
         neuron_lab.profile(sort="colour")
 

@@ -9,7 +9,7 @@ import pytest
 from neuron_lab.device import CacheState, CoreMemory, Description, DeviceInfo, IgnoredVariable
 from neuron_lab.recording import Environment, Recorder
 from neuron_lab.render import report_html, report_line, report_text, status_html, status_text
-from neuron_lab.render._format import duration, share, shorten, size
+from neuron_lab.render._format import columns, duration, share, shorten, size
 from neuron_lab.report import Report, View, binary_size
 from tests.fakes.device import FakeDevice
 
@@ -118,6 +118,12 @@ def test_line_for_a_repr() -> None:
     )
 
 
+def test_line_for_a_repr_is_one_line_that_steers_no_terminal() -> None:
+    line = report_line(recorded(label="two\nlines \x1b[2J\u202e" + "x" * 5000))
+    assert line.startswith("two lines \N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}xx") and len(line) < 200
+    assert line.isprintable()
+
+
 def test_trainium_is_not_called_emulated() -> None:
     environment = Environment("Trainium trn2", False, versions={"torch": "2.13.0", "torch_neuronx": "2.14.0"})
     text = report_text(recorded(environment=environment), View())
@@ -221,6 +227,8 @@ def test_share_and_shorten() -> None:
     assert [share(part, 1000) for part in (0, 1, 10, 999)] == ["–", "<1 %", "1 %", "100 %"]
     assert shorten("a  b\nc", 10) == "a b c"
     assert shorten("abcdef", 4) == "abc…"
+    assert [shorten("日本語", width) for width in (6, 5, 4)] == ["日本語", "日本…", "日…"]
+    assert [columns(text) for text in ("abc", "日本", "e\N{COMBINING ACUTE ACCENT}", "…·×")] == [3, 4, 1, 3]
 
 
 def test_status_in_text_and_html() -> None:

@@ -234,7 +234,18 @@ def test_view_sorts(sort: str, first: str) -> None:
     assert (len(shown), len(hidden)) == (2, 3)
 
 
-@pytest.mark.parametrize("options", [{"top": 0}, {"sort": "colour"}, {"min_ms": -1.0}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"top": 0},
+        {"top": 2.5},
+        {"top": "5"},
+        {"sort": "colour"},
+        {"min_ms": -1.0},
+        {"min_ms": math.nan},
+        {"min_ms": "1"},
+    ],
+)
 def test_view_refuses_nonsense(options: dict[str, object]) -> None:
     with pytest.raises(UsageProblem):
         View().changed(**options)

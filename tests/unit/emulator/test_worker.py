@@ -66,6 +66,22 @@ def test_callers_of_one_key_share_a_job(worker: Worker, gate: threading.Event, m
         assert [caller.result() for caller in callers] == ["made"] * 3 and runs == ["run"]
 
 
+def test_settling_waits_for_a_job_whose_caller_has_gone(worker: Worker, gate: threading.Event) -> None:
+    made: list[str] = []
+    asked = threading.Thread(target=worker.run, args=("a", lambda: (gate.wait(), made.append("a"))), daemon=True)
+    asked.start()
+    while not worker._running:
+        pass
+    settling = threading.Thread(target=worker.settle)
+    settling.start()
+    settling.join(0.05)
+    assert settling.is_alive() and not made
+    gate.set()
+    settling.join()
+    assert made == ["a"]
+    worker.settle()
+
+
 def test_a_finished_key_runs_again(worker: Worker) -> None:
     results = iter([1, 2])
     assert [worker.run("a", lambda: next(results)) for _ in range(2)] == [1, 2]
