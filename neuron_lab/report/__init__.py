@@ -7,6 +7,7 @@ from neuron_lab.report._codes import EXPLANATIONS, Explanation, explanation
 from neuron_lab.report._difference import Difference, OpChange, PartChange
 from neuron_lab.report._findings import Findings
 from neuron_lab.report._guards import GuardFailure, guard_failure
+from neuron_lab.report._held import HeldRow, held_rows
 from neuron_lab.report._lines import GutterLine, LineRow, compile_lines, gutter
 from neuron_lab.report._memory import Curve, Portion, named
 from neuron_lab.report._modules import ModuleRow, phase_times
@@ -47,6 +48,7 @@ __all__ = [
     "GraphBreak",
     "GuardFailure",
     "GutterLine",
+    "HeldRow",
     "LineRow",
     "ModuleRow",
     "NeffEntry",
@@ -72,6 +74,7 @@ __all__ = [
     "explanation",
     "guard_failure",
     "gutter",
+    "held_rows",
     "in_order",
     "named",
     "neffs_frame",

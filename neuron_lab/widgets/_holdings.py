@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from neuron_lab import render
 from neuron_lab.device import CoreMemory
 from neuron_lab.recording import Holding
+from neuron_lab.report import held_rows
 
 # The hues of the report, by what is held.
 KIND_COLORS = {
@@ -19,6 +20,7 @@ KIND_COLORS = {
     "kept by PyTorch for backward": render.PART_COLORS["load"],
 }
 _ROWS = 500
+_NAMES = 50  # of one row
 
 
 class Held(Protocol):
@@ -35,23 +37,25 @@ class Held(Protocol):
 
 
 def holdings_meta(found: Held, freed: int | None) -> dict[str, Any]:
-    """The largest blocks with their names, and what is in use."""
-    rest = found.holdings[_ROWS:]
+    """Who holds the most, by name, and what is in use."""
+    rows = held_rows(found.holdings)
+    shown, rest = rows[:_ROWS], rows[_ROWS:]
     several = len({item.core for item in found.holdings}) > 1
     return {
         "summary": render.memory_summary(found.cores, found.holdings, freed),
         "colors": {
             kind: color for kind, color in KIND_COLORS.items() if any(item.kind == kind for item in found.holdings)
         },
-        "more": [len(rest), sum(item.bytes for item in rest)],
+        "more": [sum(len(row.items) for row in rest), sum(row.bytes for row in rest)],
         "holdings": [
             {
-                "names": item.names,
-                "kind": item.kind,
-                "bytes": item.bytes,
-                "tensor": f"{item.dtype}{list(item.shape)}" + (f" on neuron:{item.core}" if several else ""),
-                "history": item.history,
+                "name": row.name + row.count,
+                "names": row.names[:_NAMES],
+                "kind": row.items[0].kind,
+                "bytes": row.bytes,
+                "tensor": row.tensor + (f" on neuron:{row.items[0].core}" if several else ""),
+                "history": any(item.history for item in row.items),
             }
-            for item in found.holdings[:_ROWS]
+            for row in shown
         ],
     }

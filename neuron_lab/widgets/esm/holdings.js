@@ -8,8 +8,8 @@ async function mountHoldings(el, { summary, holdings, more, colors }, _, act) {
     act("free");
   } }, "free what only the notebook keeps");
   const legend = Object.entries(colors).map(([kind, color]) => make("span", {}, make("span", { class: "nx-key", style: `background:${color}` }), kind));
-  const rows = holdings.map((item) => make("div", { class: "nx-holding", role: "listitem", title: item.names.join("\n") || "a temporary, or kept by PyTorch" },
-    make("code", {}, (item.history ? "notebook: " : "") + (item.names[0] ?? "(no name)")),
+  const rows = holdings.map((item) => make("div", { class: "nx-holding", role: "listitem", title: item.names.join("\n") },
+    make("code", {}, (item.history ? "notebook: " : "") + item.name),
     make("span", { class: "nx-bar", "aria-hidden": true }, make("span", { style: `width:${(100 * item.bytes) / most}%;background:${colors[item.kind]}` })),
     make("span", { class: "nx-spent" }, binarySize(item.bytes)),
     make("span", { class: "nx-soft" }, item.tensor)));
