@@ -58,10 +58,14 @@ def ip() -> Iterator[Any]:
     handlers = list(logging.getLogger("torch._dynamo").handlers)
     shell.run_cell(f"%load_ext neuron_lab\n{SETUP}", store_history=True)
     yield shell
+    shell.run_cell("%neuron memory --free")
     shell.run_line_magic("unload_ext", "neuron_lab")
     assert not callback_handler.start_callbacks and not callback_handler.end_callbacks
     assert logging.getLogger("torch._dynamo").handlers == handlers
-    torch._dynamo.reset()  # the namespace stays: Dynamo itself takes out what it put there
+    torch._dynamo.reset()
+    # Dynamo keeps the namespace and takes out itself what it put there; what the test put there goes now.
+    for name in [name for name in shell.user_ns if not name.startswith("_")]:
+        del shell.user_ns[name]
     InteractiveShell.clear_instance()
 
 
