@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,6 +68,12 @@ def shell(fake: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     assert fake.sessions == [], "a profile is still recording"
     ip.run_line_magic("unload_ext", "neuron_lab")
     assert hooks(ip) == before, "a hook stayed behind"
+    end(ip)
+
+
+def end(ip: Any) -> None:
+    """No shell is here any more, and none has anything to do at exit: collecting garbage for each would take minutes."""
+    atexit.unregister(ip.atexit_operations)
     InteractiveShell.clear_instance()
 
 

@@ -14,6 +14,7 @@ from traitlets.config import Config
 
 import neuron_lab
 from tests.emulated import neff_cache, nothing_stays_behind
+from tests.shell.conftest import end
 
 __all__ = ["neff_cache", "nothing_stays_behind"]
 
@@ -66,7 +67,7 @@ def ip() -> Iterator[Any]:
     # Dynamo keeps the namespace and takes out itself what it put there; what the test put there goes now.
     for name in [name for name in shell.user_ns if not name.startswith("_")]:
         del shell.user_ns[name]
-    InteractiveShell.clear_instance()
+    end(shell)
 
 
 def changed(ip: Any, cell: str) -> list[tuple[str, str]]:

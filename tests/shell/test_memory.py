@@ -11,6 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from tests.emulated import neff_cache, nothing_stays_behind
+from tests.shell.conftest import end
 
 __all__ = ["neff_cache", "nothing_stays_behind"]
 
@@ -26,7 +27,7 @@ def ip(capsys: pytest.CaptureFixture[str]) -> Iterator[Any]:
     shell.run_cell("%neuron memory --free")
     shell.run_line_magic("unload_ext", "neuron_lab")
     shell.reset()
-    InteractiveShell.clear_instance()
+    end(shell)
 
 
 def run(ip: Any, cell: str) -> Any:

@@ -14,6 +14,7 @@ import neuron_lab
 from neuron_lab.recording import dumps, loads
 from neuron_lab.report import Finding, Report
 from tests.emulated import hbm_limit, neff_cache, nothing_stays_behind
+from tests.shell.conftest import end
 
 __all__ = ["hbm_limit", "neff_cache", "nothing_stays_behind"]
 
@@ -37,7 +38,7 @@ def ip(hbm_limit: Callable[[int], None], capsys: pytest.CaptureFixture[str]) -> 
     shell.run_cell("%neuron memory --free")
     shell.run_line_magic("unload_ext", "neuron_lab")
     shell.reset()
-    InteractiveShell.clear_instance()
+    end(shell)
 
 
 def run(ip: Any, cell: str) -> None:
