@@ -12,7 +12,7 @@ from pathlib import Path
 from neuron_lab.emulator import compiler
 
 _PACKAGES = ("torch", "torch-mlir", "jaxlib")
-_SOURCES = ("lowering/**/*.py", "compiler.py")
+_SOURCES = ("lowering/**/*.py", "compiler.py", "_library.py", "csrc/library.cpp")
 # XLA_FLAGS reaches the compiler; TorchNeuron makes the other two part of its key, so changing them compiles again.
 _VARIABLES = ("XLA_FLAGS", "NEURON_CC_FLAGS", "NEURON_COMPILER_OPT_LEVEL")
 
@@ -24,7 +24,7 @@ def versions() -> dict[str, str]:
 
 
 def fingerprint() -> str:
-    """32 hex digits over package versions, lowering sources, compiler flags and the host CPU's features.
+    """32 hex digits over package versions, sources of lowering, compiler flags and the host CPU's features.
 
     Two processes with the same fingerprint may share executables.
     """

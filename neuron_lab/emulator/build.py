@@ -6,6 +6,7 @@ import contextlib
 import functools
 import hashlib
 import importlib.machinery
+import importlib.metadata
 import importlib.util
 import os
 import shutil
@@ -125,7 +126,8 @@ def _source_key() -> str:
 
     digest = hashlib.blake2b(digest_size=8)
     abi = str(sysconfig.get_config_var("SOABI"))
-    for text in (torch.__version__, str(torch.version.git_version), abi, *_FLAGS):
+    jaxlib = importlib.metadata.version("jaxlib")
+    for text in (torch.__version__, str(torch.version.git_version), abi, jaxlib, *_FLAGS):
         digest.update(text.encode() + b"\0")
     for source in sorted(_SOURCE.glob("*.[ch]*")):
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
@@ -193,13 +195,24 @@ def _bundles(work: Path) -> list[Path]:
     return bundles
 
 
+def _jaxlib() -> Path:
+    """Where its package lies; importing it would cost the start of XLA."""
+    spec = importlib.util.find_spec("jaxlib")
+    if spec is None or spec.origin is None:
+        raise BuildProblem(
+            "the emulated device's shim needs jaxlib's headers, and jaxlib is not installed: `pip install jaxlib`"
+        )
+    return Path(spec.origin).parent
+
+
 def _torch_flags() -> list[str]:
     import torch
     from torch.utils.cpp_extension import include_paths
 
     folders = include_paths()
     kineto = str(Path(folders[0]) / "kineto")  # its headers include each other without the folder's name
-    includes = (str(_SOURCE), *folders, kineto, sysconfig.get_paths()["include"])
+    xla = str(_jaxlib() / "include")
+    includes = (str(_SOURCE), *folders, kineto, xla, sysconfig.get_paths()["include"])
     return [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}", *(f"-I{path}" for path in includes)]
 
 

@@ -20,6 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from neuron_lab.emulator._library import Substituted, with_library_calls
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -135,6 +137,10 @@ def _start() -> _Runtime:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     from jaxlib import _jax, xla_client
 
+    from neuron_lab.emulator import shim
+
+    for name, handler in shim().library().items():
+        xla_client.register_custom_call_target(name, handler, platform="cpu", api_version=1)
     cpu = xla_client.make_cpu_client(asynchronous=False)
     device = cpu.local_devices()[0]
     return _Runtime(
@@ -167,6 +173,8 @@ class Executable:
 
     raw: Any
     tier: Tier
+    library: Substituted
+    """What XLA does not see of it."""
 
     def serialize(self) -> bytes:
         """Machine code and metadata for `load`; valid for the same jaxlib on a CPU with the same features."""
@@ -175,7 +183,9 @@ class Executable:
     def cost(self) -> Cost:
         """XLA's cost analysis and buffer assignment of the module; zeros for a module without arithmetic."""
         figures, memory = self.raw.cost_analysis(), self.raw.get_compiled_memory_stats()
-        flops, accessed = figures.get("flops", 0.0), figures.get("bytes accessed", 0.0)
+        calls = self.library.calls  # XLA counts -1 for a call that it does not know
+        flops = figures.get("flops", 0.0) + calls + self.library.flops
+        accessed = figures.get("bytes accessed", 0.0) + calls + self.library.bytes_accessed
         return Cost(float(flops), float(accessed), int(memory.temp_size_in_bytes))
 
 
@@ -186,12 +196,13 @@ def compile(stablehlo: str, tier: Tier = Tier.EAGER) -> Executable:
     """
     runtime = _runtime()
     options = _options(tier, "stablehlo.convolution" in stablehlo)
+    module = Substituted(stablehlo) if tier is Tier.EAGER else with_library_calls(stablehlo)
     try:
-        raw = runtime.client.compile_and_load(stablehlo.encode(), runtime.devices, options)
+        raw = runtime.client.compile_and_load(module.text.encode(), runtime.devices, options)
     except RuntimeError as error:
         msg = f"XLA refused the StableHLO module: {error}"
         raise CompileError(msg) from error
-    return Executable(raw, tier)
+    return Executable(raw, tier, module)
 
 
 def load(blob: bytes, tier: Tier = Tier.EAGER) -> Executable:
@@ -207,7 +218,7 @@ def load(blob: bytes, tier: Tier = Tier.EAGER) -> Executable:
     except RuntimeError as error:
         msg = f"serialised executable of {len(blob)} bytes cannot be loaded: {error}"
         raise CompileError(msg) from error
-    return Executable(raw, tier)
+    return Executable(raw, tier, Substituted(""))
 
 
 @functools.cache

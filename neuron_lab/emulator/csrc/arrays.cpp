@@ -35,6 +35,29 @@ void delete_unused_capsule(PyObject* capsule) {
     delete_managed(static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor")));
 }
 
+// While it lives, importing one module of the package `jax` fails at once. jaxlib asks for that module at each import of memory and does
+// without it; to find out that it is not installed takes Python ten times as long as the rest. A program's own `jax` is left alone.
+class WithoutJax {
+ public:
+  WithoutJax() : modules_(PyImport_GetModuleDict()) {
+    ours_ = !PyDict_Contains(modules_, name()) && PyDict_SetItem(modules_, name(), Py_None) == 0;
+  }
+  ~WithoutJax() {
+    if (ours_ && PyDict_GetItem(modules_, name()) == Py_None)
+      PyDict_DelItem(modules_, name());
+  }
+  WithoutJax(const WithoutJax&) = delete;
+  WithoutJax& operator=(const WithoutJax&) = delete;
+
+ private:
+  static PyObject* name() {
+    static PyObject* text = PyUnicode_InternFromString("jax._src.sharding_impls");
+    return text;
+  }
+  PyObject* modules_;
+  bool ours_;
+};
+
 // A new array that reads `data` in place and owns nothing. XLA copies when `data` is not 64-byte aligned.
 PyObject* import_memory(void* data, at::ScalarType dtype, const Shape& shape) {
   auto* managed = new Managed;
@@ -49,7 +72,11 @@ PyObject* import_memory(void* data, at::ScalarType dtype, const Shape& shape) {
   managed->tensor.deleter = &delete_managed;
   PyObject* capsule = PyCapsule_New(&managed->tensor, "dltensor", &delete_unused_capsule);
   PyObject* args[] = {capsule, g_callbacks.device, Py_None};
-  PyObject* array = PyObject_Vectorcall(g_callbacks.import_dlpack, args, 3, nullptr);
+  PyObject* array;
+  {
+    const WithoutJax quick;
+    array = PyObject_Vectorcall(g_callbacks.import_dlpack, args, 3, nullptr);
+  }
   Py_DECREF(capsule);
   if (!array)
     throw_python_error();

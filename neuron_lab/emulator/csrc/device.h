@@ -102,6 +102,12 @@ void reset_peak(c10::DeviceIndex core);
 void forbid_after_fork();
 void check_not_forked();
 
+// Executables take and give back blocks of many megabytes at each call. By default glibc asks the kernel for such a block each time,
+// which clears its pages one by one: a quarter of a convolutional network's time. So the process keeps what was freed, up to 1 GiB
+// at the end of its heap, until it is told to give it back.
+void keep_freed_pages();
+void give_back_freed_pages();
+
 // Count `nbytes` on `core`; raises torch.OutOfMemoryError past the limit. `release` undoes it.
 void charge(c10::DeviceIndex core, int64_t nbytes);
 void release(c10::DeviceIndex core, int64_t nbytes);
@@ -117,6 +123,9 @@ at::Tensor tensor_over(at::DataPtr data, size_t nbytes, c10::ScalarType dtype, c
 Block* block_of(const at::TensorBase& tensor);
 
 at::Tensor empty_strided_on(c10::DeviceIndex core, c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype);
+
+// A CPU tensor over memory that the caller keeps, without autograd's keys.
+at::Tensor host_tensor(void* data, size_t nbytes, c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype);
 
 // A CPU tensor over the same memory, with the conj and neg bits of `tensor`. Does not keep the storage alive.
 at::Tensor host_alias(const at::Tensor& tensor);

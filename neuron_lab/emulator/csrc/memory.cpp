@@ -10,11 +10,16 @@
 
 #include <cstdlib>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 namespace neuron {
 namespace {
 
 CoreStats g_stats[kMaxCores];
 std::atomic<int64_t> g_limit{24LL << 30};
+constexpr int kKeptBytes = 1 << 30;
 
 void raise_peak(std::atomic<int64_t>& peak, int64_t value) {
   int64_t seen = peak.load();
@@ -126,6 +131,19 @@ struct HbmAllocator final : c10::DeviceAllocator {
 HbmAllocator g_allocator;
 
 } // namespace
+
+void keep_freed_pages() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, kKeptBytes);
+#endif
+}
+
+void give_back_freed_pages() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
 
 CoreStats& core_stats(c10::DeviceIndex core) {
   TORCH_CHECK(core >= 0 && core < kMaxCores, "invalid core ", int(core));
@@ -242,6 +260,15 @@ at::Tensor empty_strided_on(c10::DeviceIndex core, c10::IntArrayRef sizes, c10::
   at::Tensor out(at::detail::empty_strided_generic(
       sizes, strides, allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), dtype));
   guard.uncheckedSetDevice(previous);
+  return out;
+}
+
+at::Tensor host_tensor(void* data, size_t nbytes, c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype) {
+  c10::Storage storage(
+      c10::Storage::use_byte_size_t(), nbytes, at::DataPtr(data, c10::Device(c10::DeviceType::CPU)), nullptr, /*resizable=*/false);
+  auto out = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(dtype));
+  out.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
   return out;
 }
 

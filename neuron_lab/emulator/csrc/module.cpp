@@ -8,6 +8,7 @@ namespace py = pybind11;
 
 namespace neuron {
 
+void* library_dot();
 void register_device();
 void register_ops();
 void bind_graphs(py::module_& m);
@@ -136,6 +137,7 @@ PYBIND11_MODULE(NEURON_LAB_MODULE, m) {
   m.def("start", [](c10::DeviceIndex cores, int64_t hbm_bytes) {
     set_core_count(cores);
     set_hbm_limit(hbm_bytes);
+    keep_freed_pages();
     register_device();
     register_ops();
     register_profiler();
@@ -153,6 +155,12 @@ PYBIND11_MODULE(NEURON_LAB_MODULE, m) {
   m.def("set_runtime", [](py::object import_dlpack, py::object device) {
     g_callbacks.import_dlpack = keep(std::move(import_dlpack));
     g_callbacks.device = keep(std::move(device));
+  });
+  m.def("give_back_freed_pages", &give_back_freed_pages, py::call_guard<py::gil_scoped_release>());
+  m.def("library", [] { // by name what executables call, as XLA wants to be given it
+    py::dict out;
+    out["neuron_dot"] = py::capsule(library_dot());
+    return out;
   });
   m.def("current_core", [] { return int(current_core()); });
   m.def("set_core", [](int core) { set_current_core(c10::DeviceIndex(core)); });

@@ -3,6 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <ATen/Parallel.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/copy_ops.h>
 
@@ -13,6 +14,14 @@ namespace py = pybind11;
 namespace neuron {
 
 namespace {
+
+constexpr int64_t kBytesWorthAThread = 1 << 20;
+
+void copy_bytes(void* to, const void* from, int64_t count) {
+  at::parallel_for(0, count, kBytesWorthAThread, [&](int64_t begin, int64_t end) {
+    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin, size_t(end - begin));
+  });
+}
 
 // Copy result memory into the tensor an in-place or out= op writes to.
 void write(const Result& result, void* data, const Call& call, int64_t leaf) {
@@ -29,14 +38,10 @@ void write(const Result& result, void* data, const Call& call, int64_t leaf) {
   const bool same_order = target.strides() == c10::IntArrayRef(result.strides) ||
       (target.is_contiguous() && c10::IntArrayRef(result.strides) == c10::IntArrayRef(c10::contiguous_strides(result.sizes)));
   if (same_order) {
-    std::memcpy(target.mutable_data_ptr(), data, size_t(result.nbytes));
+    copy_bytes(target.mutable_data_ptr(), data, result.nbytes);
     return;
   }
-  c10::Storage storage(
-      c10::Storage::use_byte_size_t(), size_t(result.nbytes), at::DataPtr(data, c10::Device(c10::DeviceType::CPU)), nullptr, false);
-  auto source = at::detail::make_tensor<c10::TensorImpl>(
-      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(result.dtype));
-  source.unsafeGetTensorImpl()->set_sizes_and_strides(result.sizes, result.strides);
+  const at::Tensor source = host_tensor(data, size_t(result.nbytes), result.sizes, result.strides, result.dtype);
   at::Tensor alias = host_alias(target);
   at::_ops::copy_::call(alias, source, false);
 }
