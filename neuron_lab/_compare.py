@@ -6,21 +6,22 @@ import inspect
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from statistics import median_low
 from typing import Any
 
 from neuron_lab import device
 from neuron_lab._closeness import differences, same_values
 from neuron_lab._compiled import Breaks, compiled_anew, dynamo_as_before, start_compilers
+from neuron_lab._pace import Pace
 from neuron_lab._trial import CompileTrial
 from neuron_lab.errors import DeviceProblem, UsageProblem
 from neuron_lab.recording import Recorder, Surroundings, environment, measured
 from neuron_lab.report import Report, Trial, TrialSide
 
 _WARM_UP = 2
-# A first call is repeated, within so much time, and the middle one told: one alone is off by a fifth now and then.
-_COLD_RUNS = 3
-_COLD_BUDGET_NS = 4 * 10**9
+# What slows a call down is never the program: of the first calls made within so much time the fastest is told.
+_COLD_RUNS = 4
+_COLD_BUDGET_NS = 12 * 10**9
+_PATIENCE_NS = 3 * 10**9  # for rounds in which the machine runs at its full pace
 
 Clock = Callable[[], int]
 
@@ -38,8 +39,8 @@ def compare(
     """Run `function(*args, **kwargs)` eagerly and under `torch.compile(backend="neuron")`.
 
     Both start each call from the same tensors and random numbers. The first calls are cold: the NEFF cache, on disk and in
-    memory, is an empty one for the time being, and the compilers have been started; the middle one of up to three is told. Then
-    `rounds` warm calls of each, in turns, synchronised. Parameters, buffers, gradients, optimizer state, random numbers, grad mode,
+    memory, is an empty one for the time being, and the compilers have been started; the fastest of up to four is told. Then
+    `rounds` warm calls of each, in turns, synchronised; a round in which others slowed the machine down is repeated, for 3 s at most. Parameters, buffers, gradients, optimizer state, random numbers, grad mode,
     default device, NEFF cache and what Dynamo has compiled for you are as before.
 
     train: run backward from the result, a loss or an object with `.loss`, and compare the gradients too. A function that runs
@@ -71,7 +72,7 @@ def compare(
     name = label or str(getattr(function, "__qualname__", type(function).__name__))
     state = State(function, (args, kwargs))
     run = _Step(function, args, kwargs, train, {id(tensor): name for name, tensor in state.tensors.items()})
-    bench = _Bench(hook, state, clock)
+    bench = _Bench(hook, state, clock, Pace(clock))
     try:
         with measured(), device.fresh_caches(), dynamo_as_before():
             return CompileTrial(_trial(name, run, bench, rounds))
@@ -117,6 +118,7 @@ class _Bench:
     hook: Any
     state: Any
     clock: Clock
+    pace: Pace
 
     def timed(self, call: Callable[[], Any], begin: Callable[[], None] = lambda: None) -> tuple[int, Any]:
         """Nanoseconds of one synchronised call, and what it gave; `begin` is called when everything is in place."""
@@ -172,8 +174,9 @@ def _trial(label: str, run: _Step, bench: _Bench, rounds: int) -> Trial:
     outputs = differences(bench.left(result), expected)
     colds = _cold_again(bench, first, lambda: eager)
     compiled_colds = _cold_again(bench, first_compiled, lambda: _compiled(run))
-    reload_ns = median_low(bench.timed(_compiled(run))[0] for _ in compiled_colds)
-    eager_ns, compiled_ns = _in_turns(bench, eager, compiled, rounds)
+    reload_ns = min(bench.timed(_compiled(run))[0] for _ in compiled_colds)
+    turns, repeated = _at_full_pace(bench, eager, compiled, rounds)
+    eager_ns, compiled_ns = zip(*turns, strict=True)
     _, _, eager_warm = bench.recorded(eager)
     _, _, compiled_warm = bench.recorded(compiled)
     summary = first.report.summary
@@ -184,6 +187,7 @@ def _trial(label: str, run: _Step, bench: _Bench, rounds: int) -> Trial:
         eager=_side("eager", colds, eager_warm, eager_ns),
         compiled=_side("compiled", compiled_colds, compiled_warm, compiled_ns),
         reload_ns=reload_ns,
+        repeated=repeated,
         graphs=breaks.graphs,
         breaks=breaks.found,
         outputs=outputs,
@@ -239,23 +243,37 @@ def _cold_again(bench: _Bench, first: _Cold, anew: Callable[[], Callable[[], Any
     return runs
 
 
-def _in_turns(
+def _at_full_pace(
     bench: _Bench, eager: Callable[[], Any], compiled: Callable[[], Any], rounds: int
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Warm calls; who goes first changes from round to round."""
-    times: dict[bool, list[int]] = {False: [], True: []}
-    for round_ in range(-_WARM_UP, rounds):
-        for second in (False, True):
-            is_compiled = second != bool(round_ % 2)
-            took, _ = bench.timed(compiled if is_compiled else eager)
-            if round_ >= 0:
-                times[is_compiled].append(took)
-    return tuple(times[False]), tuple(times[True])
+) -> tuple[list[tuple[int, int]], int]:
+    """Warm calls in turns: the rounds that the machine disturbed least, and how many others there were."""
+    taken: list[tuple[int, tuple[int, int]]] = []
+    pace, begun = bench.pace, bench.clock()
+    for round_ in range(-_WARM_UP, 0):
+        _turn(bench, eager, compiled, round_)
+    before = pace.look()
+    while len(taken) < rounds or (
+        sum(pace.is_full(look) for look, _ in taken) < rounds and bench.clock() - begun < _PATIENCE_NS
+    ):
+        turn = _turn(bench, eager, compiled, len(taken))
+        after = pace.look()
+        taken.append((max(before, after), turn))
+        before = after
+    least = sorted(range(len(taken)), key=lambda index: taken[index][0])[:rounds]
+    return [taken[index][1] for index in sorted(least)], len(taken) - rounds
+
+
+def _turn(bench: _Bench, eager: Callable[[], Any], compiled: Callable[[], Any], round_: int) -> tuple[int, int]:
+    """One call of each; who goes first changes from round to round."""
+    if round_ % 2:
+        took, _ = bench.timed(compiled)
+        return bench.timed(eager)[0], took
+    took, _ = bench.timed(eager)
+    return took, bench.timed(compiled)[0]
 
 
 def _side(name: str, colds: list[_Cold], warm: Report, warm_ns: tuple[int, ...]) -> TrialSide:
-    middle = median_low(run.took_ns for run in colds)
-    cold = next(run for run in colds if run.took_ns == middle)
+    cold = min(colds, key=lambda run: run.took_ns)
     found = cold.report.summary
     # A core on which nothing was taken has no peak of its own in the span.
     used = [item.used for item in warm.recording.memory_log.peaks] + [core.used for core in warm.recording.memory]

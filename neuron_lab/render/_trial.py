@@ -63,7 +63,7 @@ def _rows(trial: Trial) -> list[tuple[str, str, str]]:
     rows = [
         ("first call, empty NEFF cache", *(duration(side.cold_ns) for side in sides)),
         ("  of it compiling", *(_made(side) for side in sides)),
-        ("  median of", *(plural(side.cold_runs, "call") for side in sides)),
+        ("  fastest of", *(plural(side.cold_runs, "call") for side in sides)),
         ("first call, NEFFs on disk", DASH, duration(trial.reload_ns)),
         ("warm call, median", *(duration(side.quantile_ns(0.5)) for side in sides)),
         ("  p10 – p90", *(_spread(side) for side in sides)),
@@ -98,4 +98,6 @@ def _notes(trial: Trial) -> list[str]:
         notes.append(f"… {plural(len(trial.breaks) - _BREAKS, 'more break')}, see .breaks")
     if len(trial.outputs) > _OUTPUTS:
         notes.append(f"… {plural(len(trial.outputs) - _OUTPUTS, 'more output')} closer than these, see .outputs")
+    if trial.repeated:
+        notes.append(f"{plural(trial.repeated, 'round')} left out, in which other work slowed the machine down")
     return notes

@@ -18,7 +18,7 @@ _CONFIDENCE = 0.95
 class TrialSide:
     """One way to run the program. Times in nanoseconds, sizes in bytes.
 
-    `cold_ns` is a first call, with an empty NEFF cache, the middle one of `cold_runs`; `compile_ns` the part of it that made `made`
+    `cold_ns` is a first call, with an empty NEFF cache, the fastest of `cold_runs`; `compile_ns` the part of it that made `made`
     NEFFs. `warm_ns` are synchronised calls, one a round. `neffs` are used by a warm call, `peak_bytes` is the highest HBM during one.
     """
 
@@ -57,7 +57,8 @@ class OutputDifference:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Everything one comparison measured. `reload_ns` is the first compiled call when its NEFFs are already on disk."""
+    """Everything one comparison measured. `reload_ns` is the first compiled call when its NEFFs are already on disk; `repeated` counts
+    the rounds that were left out because the machine was slowed down by others."""
 
     label: str
     device: str
@@ -65,6 +66,7 @@ class Trial:
     eager: TrialSide
     compiled: TrialSide
     reload_ns: int
+    repeated: int
     graphs: int
     breaks: tuple[GraphBreak, ...]
     outputs: tuple[OutputDifference, ...]

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch._dynamo import utils
 
 import neuron_lab
-from neuron_lab import UsageProblem, device
+from neuron_lab import UsageProblem, _compare, device
 from neuron_lab.emulator import compiler, dispatch
 from tests.emulated import DEVICE, neff_cache, nothing_stays_behind  # noqa: F401  # fixtures
 
@@ -33,6 +33,12 @@ pytestmark = [
         "ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"
     ),  # Dynamo's look
 ]
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No waiting for a quiet machine."""
+    monkeypatch.setattr(_compare, "_PATIENCE_NS", 0)
 
 
 def network() -> nn.Module:
@@ -58,6 +64,18 @@ def test_a_model_is_measured_both_ways() -> None:
     assert {"result", "1.running_mean", "1.running_var", "1.num_batches_tracked"} == rows.keys()
     assert all(row.max_abs < 1e-5 for row in rows.values())
     assert trial.eager.peak_bytes > 0 and found.break_even is None
+
+
+def test_rounds_at_a_slowed_pace_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([100, *(200, 200, 100), *(100,) * 20])
+    monkeypatch.setattr(_compare.Pace, "look", lambda self: next(looks))
+    monkeypatch.setattr(_compare.Pace, "is_full", lambda self, look: look <= 110)
+    monkeypatch.setattr(_compare, "_PATIENCE_NS", 10**18)
+    model, x = network().eval(), torch.randn(5, 4, device=DEVICE)
+    found = neuron_lab.compare(model, x, rounds=5)
+    assert len(found.trial.eager.warm_ns) == len(found.trial.compiled.warm_ns) == 5
+    assert found.trial.repeated == 3  # before, between and after the two slow looks
+    assert "3 rounds left out, in which other work slowed the machine down" in found.to_text()
 
 
 def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +121,7 @@ def test_a_first_call_is_cold_even_where_the_program_has_run_before() -> None:
     ticks = iter(range(0, 10**12, 1_000_000))
     trial = neuron_lab.compare(model, x, rounds=5, clock=lambda: next(ticks)).trial
     assert trial.eager.made == trial.eager.neffs > 0 and trial.compiled.made == 1
-    assert trial.eager.cold_runs == trial.compiled.cold_runs == 3
+    assert trial.eager.cold_runs == trial.compiled.cold_runs == 4
     assert device.compile_history() == history
     with neuron_lab.profile() as again:
         model(x)
