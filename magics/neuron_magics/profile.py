@@ -55,6 +55,8 @@ class Options:
     def of(args: Namespace) -> Options:
         """Check the values; looks at no file. Raises UsageError."""
         variable = checked_variable(args.output)
+        if args.quiet and args.compare is not None:
+            raise UsageError("-q shows nothing, so --compare has nothing to show; leave out one of them")
         try:
             budget = None if args.fail_over is None else Budget.parse(args.fail_over)
             view = View(**view_options(args))
