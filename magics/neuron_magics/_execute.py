@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from types import CodeType, TracebackType
 from typing import Any
 
@@ -12,12 +14,35 @@ from IPython.core.error import UsageError
 
 from neuron_magics._context import Context
 
+_OURS = ("neuron_lab", "neuron_magics")
+
 
 def unreadable(error: SyntaxError, text: str) -> UsageError:
     """The error for source that is no Python, with the line; not every SyntaxError has it."""
     number = error.lineno or 1
     line = error.text or "".join(text.splitlines()[number - 1 : number])
     return UsageError(f"cannot read line {number}: {error.msg}: {line.strip()}")
+
+
+def show_own_frames(error: BaseException, shell: Any, file: str) -> None:
+    """Make IPython show the frames from the first one of the code in `file` on, the user's text that the magic runs.
+
+    Where no such frame is, the program was only read, as Dynamo does: then from where it was handed over. An error of this package
+    itself keeps all its frames.
+    """
+    frames = list(_frames(error.__traceback__))
+    ours = [str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0] in _OURS for trace in frames]
+    handed = ours.index(False, ours.index(True)) if True in ours and not ours[-1] else None
+    read = next((index for index, trace in enumerate(frames) if trace.tb_frame.f_code.co_filename == file), handed)
+    if read is not None and not hasattr(error, "_render_traceback_"):
+        show = shell.InteractiveTB.structured_traceback
+        error._render_traceback_ = partial(show, type(error), error, frames[read], tb_offset=0)  # type: ignore[attr-defined]
+
+
+def _frames(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +82,3 @@ class Snippet:
         names = user_ns if local_ns is None or self.context.cell is not None else local_ns
         exec(self.statements, user_ns, names)
         return None if self.expression is None else eval(self.expression, user_ns, names)
-
-    def show_as_own(self, error: BaseException) -> None:
-        """Make IPython show only the frames of the snippet itself, not those of the magic."""
-        trace = error.__traceback__
-        while trace is not None and not self._is_own(trace):
-            trace = trace.tb_next
-        table = self.context.shell.InteractiveTB
-        if trace is not None and not hasattr(error, "_render_traceback_"):
-            own = trace
-            error._render_traceback_ = lambda: table.structured_traceback(type(error), error, own, tb_offset=0)  # type: ignore[attr-defined]
-
-    def _is_own(self, trace: TracebackType) -> bool:
-        code = trace.tb_frame.f_code
-        return code is self.statements or code is self.expression

@@ -21,7 +21,7 @@ from neuron_lab import _files
 from neuron_lab.errors import BudgetExceeded, FileProblem, NeuronLabError, UsageProblem
 from neuron_lab.report import GROUPS, SORTS, Budget, View
 from neuron_magics._context import Context, profile_or_file
-from neuron_magics._execute import Snippet
+from neuron_magics._execute import Snippet, show_own_frames
 from neuron_magics._parser import Parser
 from neuron_magics._widget import widget_argument
 
@@ -173,7 +173,7 @@ def run(text: str, parser: Parser, context: Context) -> Any:
     except BaseException as error:
         session.stop()
         conclude(context.shell, session.finish(error, of_cell=True), options)
-        snippet.show_as_own(error)
+        show_own_frames(error, context.shell, snippet.statements.co_filename)
         raise
     session.stop()
     problem = conclude(context.shell, session.finish(of_cell=True), options)
