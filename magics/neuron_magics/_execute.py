@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
-from types import CodeType, TracebackType
+from types import CodeType
 from typing import Any
 
 from IPython.core.error import UsageError
 
 from neuron_magics._context import Context
-
-_OURS = ("neuron_lab", "neuron_magics")
 
 
 def unreadable(error: SyntaxError, text: str) -> UsageError:
@@ -22,27 +18,6 @@ def unreadable(error: SyntaxError, text: str) -> UsageError:
     number = error.lineno or 1
     line = error.text or "".join(text.splitlines()[number - 1 : number])
     return UsageError(f"cannot read line {number}: {error.msg}: {line.strip()}")
-
-
-def show_own_frames(error: BaseException, shell: Any, file: str) -> None:
-    """Make IPython show the frames from the first one of the code in `file` on, the user's text that the magic runs.
-
-    Where no such frame is, the program was only read, as Dynamo does: then from where it was handed over. An error of this package
-    itself keeps all its frames.
-    """
-    frames = list(_frames(error.__traceback__))
-    ours = [str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0] in _OURS for trace in frames]
-    handed = ours.index(False, ours.index(True)) if True in ours and not ours[-1] else None
-    read = next((index for index, trace in enumerate(frames) if trace.tb_frame.f_code.co_filename == file), handed)
-    if read is not None and not hasattr(error, "_render_traceback_"):
-        show = shell.InteractiveTB.structured_traceback
-        error._render_traceback_ = partial(show, type(error), error, frames[read], tb_offset=0)  # type: ignore[attr-defined]
-
-
-def _frames(trace: TracebackType | None) -> Iterator[TracebackType]:
-    while trace is not None:
-        yield trace
-        trace = trace.tb_next
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,9 @@ from IPython.core.error import UsageError
 
 import neuron_lab
 from neuron_magics._context import Context
-from neuron_magics._execute import show_own_frames, unreadable
+from neuron_magics._execute import unreadable
 from neuron_magics._parser import Parser
+from neuron_magics._traceback import show_own_frames
 from neuron_magics.profile import cell_label, checked_variable
 
 _NAME = "compared"

@@ -21,8 +21,9 @@ from neuron_lab import _files
 from neuron_lab.errors import BudgetExceeded, FileProblem, NeuronLabError, UsageProblem
 from neuron_lab.report import GROUPS, SORTS, Budget, View
 from neuron_magics._context import Context, profile_or_file
-from neuron_magics._execute import Snippet, show_own_frames
+from neuron_magics._execute import Snippet
 from neuron_magics._parser import Parser
+from neuron_magics._traceback import show_own_frames
 from neuron_magics._widget import widget_argument
 
 if TYPE_CHECKING:
