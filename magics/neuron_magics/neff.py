@@ -15,7 +15,6 @@ from argparse import SUPPRESS
 from IPython.core.error import UsageError
 
 import neuron_lab
-from neuron_lab.report import NEFF_SORTS
 from neuron_magics._context import Context
 from neuron_magics._parser import Parser
 
@@ -28,6 +27,8 @@ def arguments(parser: Parser) -> None:
 
 def listing(parser: Parser) -> None:
     """The options of a list; what the user does not say is not in the parsed namespace."""
+    from neuron_lab.report import NEFF_SORTS
+
     parser.add_argument("--sort", choices=NEFF_SORTS, default=SUPPRESS, help="order of the list (default used)")
     parser.add_argument("--top", type=int, default=SUPPRESS, metavar="N", help="rows of the list (default 20)")
 
