@@ -159,26 +159,29 @@ def _entry(file: neff.CachedFile) -> NeffEntry | None:
     """None when another process removes the file at this moment."""
     try:
         header = file.header()
-        signature, emulated, made_s = _told(file.path, header)
+        told = _told(file.path, header)
     except FileNotFoundError:
         return None
     except (OSError, neff.NeffFormatError) as error:
         return NeffEntry(file.key, "", "", False, file.size, file.used, None, None, str(error))
-    return NeffEntry(file.key, header.name, signature, emulated, file.size, file.used, made_s, None)
+    made = [part for part in (told.trace_s, told.lower_s, told.compile_s) if part is not None]
+    made_s = sum(made) if made else None
+    return NeffEntry(
+        file.key, header.name, told.signature, told.emulated, file.size, file.used, made_s, None, place=told.place
+    )
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _told(path: Path, header: neff.Header) -> tuple[str, bool, float | None]:
-    """Signature, whether it is emulated, and seconds to make it. The header tells a file from one made again under its name."""
+def _told(path: Path, header: neff.Header) -> neff.Account:
+    """What a row needs of a file. The header tells it from one made again under its name."""
     _, content = neff.read_member(path, "neff.json", largest=_LARGEST_DESCRIPTION)
     try:
         told = json.loads(content) if content else {}
     except (ValueError, RecursionError):
         told = {}
     found = neff.describe(told if isinstance(told, dict) else {})
-    made = [part for part in (found.trace_s, found.lower_s, found.compile_s) if part is not None]
     signature = found.signature.partition("\n")[0]  # below it, a graph's text
-    return signature[:_SIGNATURE], found.emulated, sum(made) if made else None
+    return replace(found, signature=signature[:_SIGNATURE])
 
 
 def _file(root: Path, row: NeffEntry) -> neff.CachedFile:

@@ -6,7 +6,7 @@ import copy
 import inspect
 import os
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -90,23 +90,48 @@ def _place(reason: Any) -> str:
 
 @contextmanager
 def dynamo_as_before() -> Iterator[None]:
-    """Dynamo's lists and counters are the user's; its compiled code is kept apart by `isolate_recompiles`, and let go of.
+    """Dynamo's lists and counters are the user's; its compiled code is kept apart by `isolate_recompiles`, and let go of, as are the
+    names it sets in the program's globals, some ten a compile.
 
-    Code never dies that Dynamo has compiled, and neither do the names it sets in the program's globals. Only code that the user had
-    compiled before keeps what was added.
+    Code never dies that Dynamo has compiled. Only code that the user had compiled before keeps what was added.
     """
-    from torch._C._dynamo.eval_frame import reset_code
-    from torch._dynamo import convert_frame, utils
+    from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list, reset_code
+    from torch._dynamo import utils
 
     count, counters = len(utils.graph_break_reasons), copy.deepcopy(utils.counters)
-    compiled = {id(code) for code in convert_frame.input_codes.seen}  # weak references that stay
+    # A function that was only compared before has been met too, but nothing is compiled for it.
+    users = {id(code): code for code in _met() if _debug_get_cache_entry_list(code)}
+    named = dict(utils.CleanupManager.instance.values)
     try:
         yield
     finally:
-        for reference in convert_frame.input_codes.seen:
-            code = None if id(reference) in compiled else reference()
-            if code is not None:
-                reset_code(code)
+        anew = {id(code): code for code in _met() if id(code) not in users}
+        for code in anew.values():
+            reset_code(code)
+        _take_names_back(named, anew.keys())
         del utils.graph_break_reasons[count:]
         utils.counters.clear()
         utils.counters.update(counters)
+
+
+def _met() -> list[types.CodeType]:
+    """The code that Dynamo has looked at, as far as it lives."""
+    from torch._dynamo import convert_frame
+
+    return [code for reference in convert_frame.input_codes.seen if (code := reference()) is not None]
+
+
+def _take_names_back(before: Mapping[int, object], originals: Collection[int]) -> None:
+    """Out of the program's globals: what the code that Dynamo made since `before` of code in `originals`, by id, calls there.
+
+    Dynamo does it when its code dies; after a graph break that is when the process ends, and in IPython the namespace is empty by then.
+    """
+    from torch._dynamo import utils
+
+    hooks = utils.CleanupManager.instance.values
+    for number, own in list(hooks.items()):  # by the id of code, which may have been another's before
+        if own is not before.get(number) and id(utils.orig_code_map.values.get(number)) in originals:
+            for hook in own:
+                if hook.name in hook.scope:
+                    hook()
+            hooks[number] = []

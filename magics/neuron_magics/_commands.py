@@ -70,6 +70,11 @@ def overview() -> str:
     )
 
 
+def manual() -> str:
+    """What `%neuron?` shows: the overview and each command's help."""
+    return "\n\n\n".join([overview(), *(item.parser().format_help() for item in COMMANDS.values())])
+
+
 def run(line: str, cell: str | None, shell: InteractiveShell, local_ns: dict[str, Any] | None) -> Any:
     """Find the command and hand over. Raises UsageError for what does not exist."""
     name, text = [*line.split(None, 1), "", ""][:2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from dataclasses import dataclass
-from types import CodeType, TracebackType
+from types import CodeType
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -57,17 +57,3 @@ class Snippet:
         names = user_ns if local_ns is None or self.context.cell is not None else local_ns
         exec(self.statements, user_ns, names)
         return None if self.expression is None else eval(self.expression, user_ns, names)
-
-    def show_as_own(self, error: BaseException) -> None:
-        """Make IPython show only the frames of the snippet itself, not those of the magic."""
-        trace = error.__traceback__
-        while trace is not None and not self._is_own(trace):
-            trace = trace.tb_next
-        table = self.context.shell.InteractiveTB
-        if trace is not None and not hasattr(error, "_render_traceback_"):
-            own = trace
-            error._render_traceback_ = lambda: table.structured_traceback(type(error), error, own, tb_offset=0)  # type: ignore[attr-defined]
-
-    def _is_own(self, trace: TracebackType) -> bool:
-        code = trace.tb_frame.f_code
-        return code is self.statements or code is self.expression

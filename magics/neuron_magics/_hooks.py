@@ -13,6 +13,7 @@ from neuron_magics._complete import neuron_matcher
 from neuron_magics._magic import NeuronMagics
 from neuron_magics._progress import Drawer, Progress, line_of
 from neuron_magics._rewrite import BodyTransformer, HeaderTransformer
+from neuron_magics._traceback import CompileFrames
 
 
 class Hooks:
@@ -22,6 +23,7 @@ class Hooks:
         self._profiler: CellProfiler = profiler_of(shell)
         self._header = HeaderTransformer()
         self._body = BodyTransformer(shell)
+        self._frames = CompileFrames(shell)
         new_line = line_of(shell)
         self._drawer = None if new_line is None else Drawer(Progress(), new_line)
         self._unwatch: Callable[[], None] | None = None
@@ -33,6 +35,7 @@ class Hooks:
         shell.events.register("pre_run_cell", self._profiler.cell_starts)
         shell.events.register("post_run_cell", self._profiler.cell_ended)
         shell.Completer.custom_matchers.append(neuron_matcher)
+        self._frames.install()
         if self._drawer is not None:
             shell.events.register("pre_run_cell", self._drawer.cell_starts)
             shell.events.register("post_run_cell", self._drawer.cell_ended)
@@ -50,6 +53,7 @@ class Hooks:
         shell.events.unregister("pre_run_cell", self._profiler.cell_starts)
         shell.events.unregister("post_run_cell", self._profiler.cell_ended)
         shell.Completer.custom_matchers.remove(neuron_matcher)
+        self._frames.remove()
         if self._drawer is not None and self._unwatch is not None:
             self._unwatch()
             shell.events.unregister("pre_run_cell", self._drawer.cell_starts)

@@ -27,6 +27,7 @@ class NeuronMagics(Magics):
     @needs_local_scope
     @line_cell_magic
     def neuron(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
+        """`%neuron --help` lists the commands; `%neuron?` shows the help of each."""
         assert self.shell is not None  # IPython makes a Magics object for a shell only
         if cell is None:
             line = line.rstrip().removesuffix(";")  # IPython itself shows no value of such a line
@@ -35,6 +36,5 @@ class NeuronMagics(Magics):
         except UsageProblem as problem:
             raise UsageError(str(problem)) from None
 
-    neuron.__doc__ = "\n\n\n".join(
-        [_commands.overview(), *(item.parser().format_help() for item in _commands.COMMANDS.values())]
-    )
+    # What `%neuron?` asks for instead of `__doc__`: most notebooks never do, and it takes every command's options.
+    neuron.getdoc = _commands.manual  # type: ignore[union-attr]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
 
@@ -37,6 +37,12 @@ class Parser(argparse.ArgumentParser):
         except ValueError as error:
             self.error(f"cannot read {text!r}: {str(error).lower()}")
         return self.parse_args(words)
+
+    def given(self, text: str) -> dict[str, Any]:
+        """The values of a magic line by name; an option with the default SUPPRESS only when it is said. Raises UsageError."""
+        said = vars(self.parse(text))
+        del said["help"]
+        return said
 
     def split(self, text: str) -> tuple[str, str]:
         """Cut `text` after its leading options: `--top 5 net(x, k=-1)` gives `--top 5` and `net(x, k=-1)`. `--` ends the options."""

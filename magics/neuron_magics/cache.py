@@ -9,12 +9,22 @@ Programs that run meanwhile are not disturbed. --dry-run deletes nothing and tel
 
 from __future__ import annotations
 
+from argparse import SUPPRESS
+
 from IPython.core.error import UsageError
 
 import neuron_lab
 from neuron_magics import neff
 from neuron_magics._context import Context
 from neuron_magics._parser import Parser
+
+_ACTIONS_OF = {
+    "sort": ("ls",),
+    "top": ("ls",),
+    "older_than": ("prune",),
+    "keep": ("prune",),
+    "dry_run": ("prune", "clear"),
+}
 
 
 def arguments(parser: Parser) -> None:
@@ -23,20 +33,26 @@ def arguments(parser: Parser) -> None:
         "action", nargs="?", choices=("ls", "prune", "clear"), default="ls", help="what to do (default ls)"
     )
     neff.listing(parser)
-    parser.add_argument("--older-than", metavar="AGE", help="prune: what was not used for 7d, 12h, 90min")
-    parser.add_argument("--keep", metavar="SIZE", help="prune: leave at most 2GB, 512MiB of the most recently used")
-    parser.add_argument("--dry-run", action="store_true", help="prune, clear: delete nothing, tell what would go")
+    parser.add_argument(
+        "--older-than", default=SUPPRESS, metavar="AGE", help="prune: what was not used for 7d, 12h, 90min"
+    )
+    parser.add_argument(
+        "--keep", default=SUPPRESS, metavar="SIZE", help="prune: leave at most 2GB, 512MiB of the most recently used"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", default=SUPPRESS, help="prune, clear: delete nothing, tell what would go"
+    )
 
 
 def run(text: str, parser: Parser, context: Context) -> neuron_lab.NeffCache | neuron_lab.CacheCleaning:
-    options = parser.parse(text)
-    if options.action != "prune" and (options.older_than is not None or options.keep is not None):
-        raise UsageError(f"--older-than and --keep are of `%neuron cache prune`, not of {options.action}")
-    if options.action == "ls" and options.dry_run:
-        raise UsageError("--dry-run is of `%neuron cache prune` and `clear`; ls deletes nothing")
-    found = neuron_lab.cache(sort=options.sort, top=options.top)
-    if options.action == "clear":
-        return found.clear(dry_run=options.dry_run)
-    if options.action == "prune":
-        return found.prune(older_than=options.older_than, keep=options.keep, dry_run=options.dry_run)
-    return found
+    given = parser.given(text)
+    action = given.pop("action")
+    for name in given:
+        if action not in _ACTIONS_OF[name]:
+            raise UsageError(
+                f"--{name.replace('_', '-')} is of `%neuron cache {' and '.join(_ACTIONS_OF[name])}`, not of {action}"
+            )
+    if action == "ls":
+        return neuron_lab.cache(**given)
+    found = neuron_lab.cache()
+    return found.prune(**given) if action == "prune" else found.clear(**given)

@@ -20,6 +20,7 @@ import neuron_lab
 from neuron_magics._context import Context
 from neuron_magics._execute import unreadable
 from neuron_magics._parser import Parser
+from neuron_magics._traceback import show_own_frames
 from neuron_magics.profile import cell_label, checked_variable
 
 _NAME = "compared"
@@ -39,7 +40,12 @@ def run(text: str, parser: Parser, context: Context) -> neuron_lab.CompileTrial:
     options = parser.parse(flags)
     variable = checked_variable(options.output)
     label = cell_label(context.shell)
-    found = neuron_lab.compare(_function(context, source), train=options.train, rounds=options.rounds, label=label)
+    function = _function(context, source)
+    try:
+        found = neuron_lab.compare(function, train=options.train, rounds=options.rounds, label=label)
+    except BaseException as error:
+        show_own_frames(error, context.shell, function.__code__.co_filename)
+        raise
     if variable is not None:
         context.shell.user_ns[variable] = found
     return found

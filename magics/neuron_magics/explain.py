@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import neuron_lab
-from neuron_lab.report import EXPLANATIONS
 from neuron_magics._context import Context
 from neuron_magics._parser import Parser
 
 
 def arguments(parser: Parser) -> None:
     """Declare the options."""
+    from neuron_lab.report import EXPLANATIONS
+
     codes = "\n".join(f"  {item.code}  {item.title}" for item in EXPLANATIONS.values())
     parser.description = f"{parser.description}\n\n{codes}"
     parser.add_argument(

@@ -10,8 +10,11 @@ tells how a signature is read.
 
 from __future__ import annotations
 
+from argparse import SUPPRESS
+
+from IPython.core.error import UsageError
+
 import neuron_lab
-from neuron_lab.report import NEFF_SORTS
 from neuron_magics._context import Context
 from neuron_magics._parser import Parser
 
@@ -23,13 +26,18 @@ def arguments(parser: Parser) -> None:
 
 
 def listing(parser: Parser) -> None:
-    """The options of a list."""
-    parser.add_argument("--sort", choices=NEFF_SORTS, default="used", help="order of the list (default used)")
-    parser.add_argument("--top", type=int, default=20, metavar="N", help="rows of the list (default 20)")
+    """The options of a list; what the user does not say is not in the parsed namespace."""
+    from neuron_lab.report import NEFF_SORTS
+
+    parser.add_argument("--sort", choices=NEFF_SORTS, default=SUPPRESS, help="order of the list (default used)")
+    parser.add_argument("--top", type=int, default=SUPPRESS, metavar="N", help="rows of the list (default 20)")
 
 
 def run(text: str, parser: Parser, context: Context) -> neuron_lab.NeffCache | neuron_lab.OpenedNeff:
-    options = parser.parse(text)
-    if options.key is not None:
-        return neuron_lab.open_neff(options.key)
-    return neuron_lab.cache(sort=options.sort, top=options.top)
+    given = parser.given(text)
+    key = given.pop("key")
+    if key is None:
+        return neuron_lab.cache(**given)
+    if given:
+        raise UsageError(f"--{next(iter(given))} is of the list that `%neuron neff` alone shows, not of one NEFF")
+    return neuron_lab.open_neff(key)

@@ -17,18 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 
-from neuron_lab import _files
 from neuron_lab.errors import BudgetExceeded, FileProblem, NeuronLabError, UsageProblem
-from neuron_lab.report import GROUPS, SORTS, Budget, View
 from neuron_magics._context import Context, profile_or_file
 from neuron_magics._execute import Snippet
 from neuron_magics._parser import Parser
+from neuron_magics._traceback import show_own_frames
 from neuron_magics._widget import widget_argument
 
+# The extension loads this module: what only a profile needs is imported when there is one.
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from neuron_lab import Profile
+    from neuron_lab.report import Budget, View
 
 
 def checked_variable(name: str | None) -> str | None:
@@ -54,7 +55,11 @@ class Options:
     @staticmethod
     def of(args: Namespace) -> Options:
         """Check the values; looks at no file. Raises UsageError."""
+        from neuron_lab.report import Budget, View
+
         variable = checked_variable(args.output)
+        if args.quiet and args.compare is not None:
+            raise UsageError("-q shows nothing, so --compare has nothing to show; leave out one of them")
         try:
             budget = None if args.fail_over is None else Budget.parse(args.fail_over)
             view = View(**view_options(args))
@@ -64,6 +69,8 @@ class Options:
 
     def opened(self, context: Context) -> Options:
         """Look at the files before the program runs for nothing. Raises FileProblem."""
+        from neuron_lab import _files
+
         if self.save is not None:
             _files.writable(self.save)
         if self.compare is None:
@@ -73,6 +80,8 @@ class Options:
 
 def view_arguments(parser: Parser) -> None:
     """Declare how the table is shown; what the user does not say is not in the parsed namespace."""
+    from neuron_lab.report import GROUPS, SORTS, View
+
     view, unsaid = View(), SUPPRESS
     parser.add_argument("--top", type=int, default=unsaid, metavar="N", help=f"rows of the table (default {view.top})")
     parser.add_argument("--sort", choices=SORTS, default=unsaid, help=f"order of the table (default {view.sort})")
@@ -82,6 +91,8 @@ def view_arguments(parser: Parser) -> None:
 
 def view_options(args: Namespace) -> dict[str, Any]:
     """Those of them that the user has set."""
+    from neuron_lab.report import View
+
     return {item.name: getattr(args, item.name) for item in fields(View) if hasattr(args, item.name)}
 
 
@@ -171,7 +182,7 @@ def run(text: str, parser: Parser, context: Context) -> Any:
     except BaseException as error:
         session.stop()
         conclude(context.shell, session.finish(error, of_cell=True), options)
-        snippet.show_as_own(error)
+        show_own_frames(error, context.shell, snippet.statements.co_filename)
         raise
     session.stop()
     problem = conclude(context.shell, session.finish(of_cell=True), options)

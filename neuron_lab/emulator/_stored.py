@@ -53,6 +53,9 @@ class StoredNeff:
     """Of the buffers that XLA needs beside inputs and outputs."""
     created: float = dataclasses.field(default_factory=time.time)
     """Seconds since the epoch."""
+    function: str = ""
+    """Of a graph: the user's function it was first made of, and where that is."""
+    place: str = ""
 
 
 def to_bytes(key: str, stored: StoredNeff) -> bytes:
@@ -61,6 +64,8 @@ def to_bytes(key: str, stored: StoredNeff) -> bytes:
         "emulated": True,
         "key": key,
         "op": stored.op,
+        "function": stored.function,
+        "place": stored.place,
         "signature": stored.signature,
         "tier": stored.tier,
         "versions": versions(),
@@ -119,6 +124,8 @@ def from_file(file: Any, key: str) -> StoredNeff:
             bytes_accessed=statistics["bytes_accessed"],
             temporary_bytes=statistics["temporary_bytes"],
             created=description["created"],
+            function=description.get("function", ""),
+            place=description.get("place", ""),
         )
     except (KeyError, TypeError) as error:
         msg = f"a field is missing or of another type: {error!r}"

@@ -6,7 +6,7 @@ import functools
 import logging
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -22,6 +22,7 @@ from neuron_lab.emulator._calls import (
     without_empty_inputs,
 )
 from neuron_lab.emulator._indices import index_rules
+from neuron_lab.emulator._origin import Origin
 from neuron_lab.emulator._signature import graph_signature, short, signature_of
 from neuron_lab.emulator._worker import Worker
 from neuron_lab.emulator.cache import NeffStore, Port, StoredNeff, default_root, fingerprint, key_of
@@ -180,27 +181,32 @@ def make_plan(name: str, arguments: list[Any], leaves: list[tuple[Any, ...]]) ->
     return _planned(plan, launch, key)
 
 
-def graph_plan(name: str, module: fx.GraphModule, leaves: Sequence[Leaf]) -> tuple[Any, ...]:
-    """The plan for a whole graph, in the same form. Raises Unlowerable (UnlowerableNode when one node is the cause) or CompileError."""
+def graph_plan(
+    name: str, module: fx.GraphModule, leaves: Sequence[Leaf], origin: Origin | None = None
+) -> tuple[Any, ...]:
+    """The plan for a whole graph, in the same form; neither its name nor its origin is a part of the key. Raises Unlowerable (UnlowerableNode when one node is the cause) or CompileError."""
     from neuron_lab.emulator.lowering import lower_graph
 
     dtype = torch.get_default_dtype()
     signature = graph_signature(module, leaves, dtype)
-    preserve = functools.partial(_preserve, module, leaves, dtype) if _artifacts.are_wanted() else None
+    preserve = functools.partial(_preserve, name, module, leaves, dtype) if _artifacts.are_wanted() else None
     lower = functools.partial(lower_graph, module, leaves, dtype)
-    unit = _Unit(name, signature, tuple(leaves), lower, compiler.Tier.GRAPH, preserve)
+    unit = _Unit(name, signature, tuple(leaves), lower, compiler.Tier.GRAPH, origin, preserve)
     plan, launch, key = _worker.run(f"{name}\n{signature}", lambda: _obtain(unit))
     if plan is None:
         raise Unlowerable("no result has an element")
     return _planned(plan, launch, key)
 
 
-def _preserve(module: fx.GraphModule, leaves: Sequence[Leaf], dtype: torch.dtype, stored: StoredNeff, key: str) -> None:
+def _preserve(
+    name: str, module: fx.GraphModule, leaves: Sequence[Leaf], dtype: torch.dtype, stored: StoredNeff, key: str
+) -> None:
     from neuron_lab.emulator.lowering import torch_dialect
 
     _start_toolchain()
     raw = torch_dialect(module, leaves, dtype)
-    _artifacts.preserve(stored.op.removeprefix("graph::"), str(module.graph), stored, key, raw)
+    stored = replace(stored, op=name)  # on disk it may lie under the name of an equal graph
+    _artifacts.preserve(name.removeprefix("graph::"), str(module.graph), stored, key, raw)
 
 
 def _planned(plan: ExecPlan, launch: Any, key: str) -> tuple[Any, ...]:
@@ -224,6 +230,7 @@ class _Unit:
     leaves: tuple[Leaf, ...]
     lower: Callable[[], Lowered]
     tier: compiler.Tier
+    origin: Origin | None = None
     preserve: Callable[[StoredNeff, str], None] | None = None
     """What is done with the NEFF and its key besides."""
 
@@ -283,6 +290,8 @@ def _compile_now(unit: _Unit, key: str, disk: NeffStore) -> tuple[ExecPlan | Non
     compile_ns = clock.now_ns() - begun
     stored = StoredNeff(
         op=unit.name,
+        function=unit.origin.function if unit.origin is not None else "",
+        place=unit.origin.place if unit.origin is not None else "",
         signature=unit.signature,
         stablehlo=lowered.stablehlo,
         plan_json=lowered.plan.to_json(),

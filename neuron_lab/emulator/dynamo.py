@@ -7,13 +7,12 @@ graph there: it runs as an eager op between the compiled parts.
 from __future__ import annotations
 
 import functools
-import itertools
 import logging
 import os
 import sys
 import time
 import warnings
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
@@ -24,6 +23,7 @@ from torch import Tensor, fx
 from neuron_lab._scopes import is_user_file
 from neuron_lab.emulator import compiler, dispatch
 from neuron_lab.emulator._attach import DEVICE
+from neuron_lab.emulator._origin import Origin, origin_of
 from neuron_lab.emulator._parts import split, with_views_last
 from neuron_lab.emulator.api import native
 from neuron_lab.emulator.lowering import Leaf, Unlowerable, UnlowerableNode
@@ -33,7 +33,7 @@ __all__ = ["callers", "neuron_backend"]
 _log = logging.getLogger(__name__)
 _DYNAMIC = "Dynamic shapes detected in the model, but torch-neuronx requires static shapes."
 _NO_COPIES = "TORCH_NEURONX_DYNAMO_DISABLE_CPU_AUTOCOPY"
-_numbers = itertools.count()
+_made: Counter[str] = Counter()  # graphs, by the name of their function
 callers: deque[tuple[int, str, tuple[str, int, str, int]]] = deque(maxlen=256)
 """(time.time_ns(), Dynamo's number of the compile, (file, first line, function, line)): the user's lines that made Dynamo compile.
 
@@ -54,18 +54,23 @@ def neuron_backend(
         raise RuntimeError(f"{_DYNAMIC} Compile with dynamic=False.")
     _note_caller()
     _specialise(example_inputs)
-    name = f"{(options or {}).get('model_name', 'graph')}_{next(_numbers)}"
-    compile_as = {kind: _Compiler(f"{name}_{kind}") for kind in ("forward", "backward", "inference")}
+    origin = origin_of(gm)
+    model = (options or {}).get("model_name") or (origin.name if origin is not None else "graph")
+    name = f"{model}_{_made[model]}"
+    _made[model] += 1
+    compile_as = {kind: _Compiler(f"{name}_{kind}", origin) for kind in ("forward", "backward", "inference")}
     backend = aot_autograd(
         fw_compiler=compile_as["forward"],
         bw_compiler=compile_as["backward"],
         inference_compiler=compile_as["inference"],
     )
     compiled: Callable[..., Any] = backend(gm, example_inputs)
-    if os.environ.get(_NO_COPIES) == "1":
-        return _without_host_inputs(compiled)
     hosted = [index for index, value in enumerate(example_inputs) if isinstance(value, Tensor) and _wants_grad(value)]
-    return _with_gradients_to_the_host(compiled, hosted) if hosted else compiled
+    if os.environ.get(_NO_COPIES) == "1":
+        compiled = _without_host_inputs(compiled)
+    elif hosted:
+        compiled = _with_gradients_to_the_host(compiled, hosted)
+    return compiled if origin is None else origin.at_its_line(compiled)
 
 
 def _note_caller() -> None:
@@ -141,17 +146,18 @@ def _specialise(inputs: Sequence[Any]) -> None:
 class _Compiler:
     """Compiles the graphs of one kind: forward, backward or inference."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, origin: Origin | None) -> None:
         self._name = name
+        self._origin = origin
 
     def __call__(self, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         from torch._functorch._aot_autograd.utils import make_boxed_func
 
-        boxed: Callable[..., Any] = make_boxed_func(_compile(gm, self._name).forward)
+        boxed: Callable[..., Any] = make_boxed_func(_compile(gm, self._name, self._origin).forward)
         return boxed
 
 
-def _compile(gm: fx.GraphModule, name: str) -> fx.GraphModule:
+def _compile(gm: fx.GraphModule, name: str, origin: Origin | None) -> fx.GraphModule:
     """`gm` with everything that lowers replaced by compiled parts."""
     from neuron_lab.emulator.lowering import always_eager
 
@@ -168,7 +174,7 @@ def _compile(gm: fx.GraphModule, name: str) -> fx.GraphModule:
     for _ in range(len(gm.graph.nodes)):
         candidate = split(gm, refused.keys() | views)
         try:
-            return _with_compiled_parts(candidate, name)
+            return _with_compiled_parts(candidate, name, origin)
         except UnlowerableNode as error:
             original = _original(candidate, error.node)
             if original in refused:
@@ -228,12 +234,12 @@ def _original(candidate: fx.GraphModule, name: str) -> str:
     return name
 
 
-def _with_compiled_parts(candidate: fx.GraphModule, name: str) -> fx.GraphModule:
+def _with_compiled_parts(candidate: fx.GraphModule, name: str, origin: Origin | None) -> fx.GraphModule:
     parts = [node for node in candidate.graph.nodes if node.op == "call_module"]
     for index, node in enumerate(parts):
         part = getattr(candidate, node.target)
         label = name if len(parts) == 1 else f"{name}_{index}"
-        compiled = _compile_part(part, [argument.meta["val"] for argument in node.args], label)
+        compiled = _compile_part(part, [argument.meta["val"] for argument in node.args], label, origin)
         if compiled is not None:
             delattr(candidate, node.target)
             setattr(candidate, node.target, compiled)  # no module: calling one takes as long as a small executable
@@ -245,7 +251,9 @@ def _launch(graph: Any, *inputs: Tensor) -> list[Any]:
     return native.execute_compiled_graph(graph, inputs)  # by its name at each launch: a recorder may stand before it
 
 
-def _compile_part(part: fx.GraphModule, values: Sequence[Any], label: str) -> Callable[..., Any] | None:
+def _compile_part(
+    part: fx.GraphModule, values: Sequence[Any], label: str, origin: Origin | None
+) -> Callable[..., Any] | None:
     """A part of a graph as one executable; None when the compiler refuses the part as a whole, which then runs op by op."""
     from torch._dynamo.utils import counters
 
@@ -255,7 +263,7 @@ def _compile_part(part: fx.GraphModule, values: Sequence[Any], label: str) -> Ca
         raise Unlowerable("a part takes something that is not a tensor")
     leaves = [_leaf(value) for value in values]
     try:
-        answer = dispatch.graph_plan(f"graph::{label}", part, leaves)
+        answer = dispatch.graph_plan(f"graph::{label}", part, leaves, origin)
     except UnlowerableNode:
         raise
     except (Unlowerable, compiler.CompileError) as error:

@@ -55,6 +55,9 @@ class Account:
     op: str = ""
     signature: str = ""
     tier: str = ""
+    function: str = ""
+    """Of a graph: the user's function it was first made of, and where that is."""
+    place: str = ""
     created: float | None = None
     trace_s: float | None = None
     lower_s: float | None = None
@@ -74,7 +77,9 @@ def describe(description: Mapping[str, Any]) -> Account:
     if description.get("emulated") is not True:
         return Account(emulated=False)
     versions = _dict(description.get("versions"))
-    texts = {name: _of(str, description.get(name), "") for name in ("key", "op", "signature", "tier")}
+    texts = {
+        name: _of(str, description.get(name), "") for name in ("key", "op", "signature", "tier", "function", "place")
+    }
     numbers = {name: _number(description.get(name)) for name in ("created", "trace_s", "lower_s", "compile_s")}
     return Account(
         emulated=True,
@@ -82,6 +87,8 @@ def describe(description: Mapping[str, Any]) -> Account:
         op=texts["op"],
         signature=texts["signature"],
         tier=texts["tier"],
+        function=texts["function"],
+        place=texts["place"],
         created=numbers["created"],
         trace_s=numbers["trace_s"],
         lower_s=numbers["lower_s"],

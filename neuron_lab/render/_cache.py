@@ -117,7 +117,8 @@ def _name(row: NeffEntry) -> str:
         return f"cannot be read: {row.problem}"
     signature = short_signature(row.signature)
     if row.op.startswith("graph::"):
-        return f"{row.op.removeprefix('graph::')}{signature.removeprefix('graph')}"
+        graph, tensors = row.op.removeprefix("graph::"), signature.removeprefix("graph")
+        return f"{graph} · {row.place} {tensors}" if row.place else f"{graph}{tensors}"
     return signature or row.op
 
 

@@ -93,6 +93,7 @@ def _facts(content: Neff, account: Account) -> list[tuple[str, str]]:
     first = account.signature.partition("\n")[0]
     found = [
         ("signature", first),
+        ("function", ", ".join(filter(None, (account.function, account.place)))),
         ("made", _made(account)),
         ("cost", _cost(account)),
         ("memory", "" if account.memory is None else _memory(account.memory)),

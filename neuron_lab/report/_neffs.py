@@ -16,7 +16,7 @@ class NeffEntry:
 
     `bytes` and `used` (seconds since the epoch) are of the file, None for a NEFF that is only in memory. `compile_s` is trace, lower
     and compile. `hits` are launches after the first, None for a NEFF that is not in this process's memory or is a graph. `problem`
-    says why the file cannot be read.
+    says why the file cannot be read. `place` is where the function is that a graph was first made of.
     """
 
     key: str
@@ -28,6 +28,7 @@ class NeffEntry:
     compile_s: float | None
     hits: int | None
     problem: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)

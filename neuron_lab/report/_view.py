@@ -16,7 +16,7 @@ _Row = TypeVar("_Row", OpRow, NeffRow, LineRow, ModuleRow)
 
 
 def _fallback_ns(row: _Any) -> int:
-    return 0 if isinstance(row, NeffRow) else row.fallback_ns
+    return 0 if isinstance(row, NeffRow) else row.fallback_ns  # no view sorts NEFFs by it
 
 
 def _compile_ns(row: _Any) -> int:
@@ -52,6 +52,8 @@ class View:
             raise UsageProblem(f"cannot sort by {self.sort!r}; choose one of {', '.join(SORTS)}")
         if self.by not in GROUPS:
             raise UsageProblem(f"cannot show rows by {self.by!r}; choose one of {', '.join(GROUPS)}")
+        if self.by == "neff" and self.sort == "fallback":
+            raise UsageProblem("cannot sort NEFFs by 'fallback': a call that ran on the CPU has none")
         # Looked at here, before the program runs: a report that cannot be shown would come too late.
         if not isinstance(self.top, int) or self.top < 1:
             raise UsageProblem(f"top is {self.top!r}; show at least 1 row")

@@ -179,6 +179,20 @@ def compiled() -> None:
         fast(x), fast(x[:2])
 
 
+def with_a_graph_break(x: Tensor) -> Tensor:
+    y = x.sin()
+    torch._dynamo.graph_break()
+
+    return y * 2
+
+
+def compiled_in_two() -> None:
+    torch._dynamo.reset()
+    fast = torch.compile(with_a_graph_break, backend="neuron")
+    for size in (3, 3, 4):
+        fast(torch.ones(size, device=DEVICE))
+
+
 def checkpointed_and_custom() -> None:
     class Twice(torch.autograd.Function):
         @staticmethod
@@ -212,6 +226,7 @@ PROGRAMS: tuple[Callable[[], None], ...] = (
     errors,
     complex_numbers,
     compiled,
+    compiled_in_two,
     checkpointed_and_custom,
 )
 
@@ -273,8 +288,8 @@ def recorded(program: Callable[[], None], session: Hook) -> Table:
     def name(op: str) -> str:
         if not op.startswith("graph::"):
             return op
-        number, _, kind = op.removeprefix("graph::graph_").partition("_")
-        return f"graph {numbers.setdefault(number, len(numbers))} {kind}"
+        number, _, kind = op.rpartition("_")
+        return f"{numbers.setdefault(number, len(numbers))} {kind}"
 
     for op in sorted({row[0] for row in log.totals}, key=lambda op: (len(op), op)):
         name(op)

@@ -85,5 +85,6 @@ def hooks(ip: Any) -> dict[str, list[Any]]:
         "pre": list(ip.events.callbacks["pre_run_cell"]),
         "post": list(ip.events.callbacks["post_run_cell"]),
         "matchers": list(ip.Completer.custom_matchers),
+        "traceback": [vars(ip.InteractiveTB).get("structured_traceback")],
         "magics": sorted(name for kind in ("line", "cell") for name in ip.magics_manager.magics[kind]),
     }

@@ -48,9 +48,35 @@ def test_annotated_names_are_the_notebook_s_too(shell: Shell, calls: list[dict[s
     assert shell.run("%neuron compare d: int = 3").success and shell.ip.user_ns["d"] == 3
 
 
-def test_an_error_shows_the_cell_s_own_line(shell: Shell) -> None:
-    assert not shell.run("%%neuron compare\nx = 1\n1 / 0").success
-    assert any("ZeroDivisionError" in text and "1 / 0" in text for text in shell.errors)
+@pytest.mark.parametrize("cell", ["%%neuron compare\nx = 1\nf(0)", "%neuron compare f(0)"])
+def test_an_error_shows_the_program_s_own_frames(shell: Shell, cell: str) -> None:
+    shell.run("def f(x):\n    return 1 / x")
+    assert not shell.run(cell).success
+    (error,) = shell.errors
+    assert "ZeroDivisionError" in error and "return 1 / x" in error
+    assert [line.split(" in ")[1] for line in error.splitlines() if line.startswith(("Cell", "File"))] == [
+        "compared()",
+        "f(x)",
+    ]
+
+
+def test_an_error_while_the_program_is_only_read_shows_whose_it_is(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reads(function: Any, **options: Any) -> None:
+        raise RuntimeError("cannot trace it")
+
+    monkeypatch.setattr(neuron_lab, "compare", reads)
+    assert not shell.run("%neuron compare print(1)").success
+    (error,) = shell.errors
+    assert "cannot trace it" in error and "in test_an_error_while" in error and "neuron_magics" not in error
+
+
+def test_an_error_of_the_package_itself_shows_everything(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neuron_lab, "compare", neuron_lab._version)  # a module cannot be called
+    assert not shell.run("%neuron compare print(1)").success
+    (error,) = shell.errors
+    assert "not callable" in error and "neuron_magics" in error
 
 
 @pytest.mark.parametrize(

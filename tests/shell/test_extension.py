@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -21,6 +23,18 @@ def test_loading_prints_nothing_and_twice_is_once(shell: Shell, capsys: pytest.C
     assert [len(items) for items in hooks(shell.ip).values()] == [len(items) for items in before.values()]
     shell.run("%%neuron profile\ndev.run('aten::a')")
     assert len(shell.reports) == 1
+
+
+def test_loading_imports_no_more_than_it_hangs_in() -> None:
+    """What a report needs takes most of the time, and most sessions that only load it never do."""
+    program = (
+        "import sys\nfrom IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell.instance()\nshell.run_line_magic('load_ext', 'neuron_lab')\n"
+        "heavy = {'pandas', 'jaxlib', 'torch', 'neuron_lab.report', 'neuron_lab.recording', 'neuron_lab.render'}\n"
+        "print(sorted(heavy & sys.modules.keys()))"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout == "[]\n"
 
 
 def test_unloading_takes_the_command_away(shell: Shell) -> None:

@@ -62,8 +62,13 @@ def test_prunes_and_clears(shell: Shell, root: Path) -> None:
         ("%neuron cache prune", "prune what?"),
         ("%neuron cache prune --keep 2", "'2' is not a size like 2GB, 512MiB: it has no unit"),
         ("%neuron cache prune --older-than soon", "'soon' is not a duration like 7d"),
-        ("%neuron cache clear --keep 2GB", "are of `%neuron cache prune`, not of clear"),
-        ("%neuron cache --dry-run", "ls deletes nothing"),
+        ("%neuron cache clear --keep 2GB", "--keep is of `%neuron cache prune`, not of clear"),
+        ("%neuron cache --older-than 7d", "--older-than is of `%neuron cache prune`, not of ls"),
+        ("%neuron cache --dry-run", "--dry-run is of `%neuron cache prune and clear`, not of ls"),
+        ("%neuron cache prune --keep 0B --sort size", "--sort is of `%neuron cache ls`, not of prune"),
+        ("%neuron cache clear --top 20", "--top is of `%neuron cache ls`, not of clear"),
+        ("%neuron neff 1a --top 20", "--top is of the list that `%neuron neff` alone shows, not of one NEFF"),
+        ("%neuron neff --sort used 1a", "--sort is of the list that `%neuron neff` alone shows, not of one NEFF"),
     ],
 )
 def test_mistakes_are_one_line(shell: Shell, root: Path, line: str, message: str) -> None:

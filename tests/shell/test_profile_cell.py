@@ -140,8 +140,9 @@ def test_traceback_printing_is_not_measured(shell: Shell, monkeypatch: pytest.Mo
         shell.device.clock.advance(136)
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(table, "structured_traceback", slow)
-    shell.run("%%neuron profile\ndev.run('aten::addmm', device_ms=2)\n1/0\nx = 1")
+    with monkeypatch.context() as patch:
+        patch.setattr(table, "structured_traceback", slow)
+        shell.run("%%neuron profile\ndev.run('aten::addmm', device_ms=2)\n1/0\nx = 1")
     assert shell.profile.summary.wall_s == pytest.approx(0.002)
 
 

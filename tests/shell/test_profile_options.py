@@ -26,6 +26,8 @@ WRONG = {
     "--sort 'calls": "no closing quotation",
     "net(x)": "unrecognized arguments: net(x)",
     "--to 3": "unrecognized arguments",
+    "-q --compare earlier": "-q shows nothing, so --compare has nothing to show",
+    "--by neff --sort fallback": "cannot sort NEFFs by 'fallback'",
 }
 
 

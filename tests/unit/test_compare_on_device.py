@@ -293,6 +293,22 @@ def test_dynamo_leaves_no_names_in_the_program_s_globals() -> None:
     assert not [name for name in names if name.startswith(("__compiled_fn", "__builtins_dict"))]
 
 
+def test_nor_after_a_graph_break_each_time_it_is_compared() -> None:
+    names: dict[str, Any] = {"x": torch.ones(4, device=DEVICE), "torch": torch}
+    exec(
+        "def inner(x):\n    y = x + 1\n    torch._dynamo.graph_break()\n    return y * 2\ndef program(): return inner(x)",
+        names,
+    )
+    for _ in range(2):
+        assert neuron_lab.compare(names["program"], rounds=5).trial.graphs == 2
+        assert not [name for name in names if name.startswith(("__compiled_fn", "__resume_at"))]
+    fast = torch.compile(names["inner"], backend="neuron")
+    assert fast(names["x"]).tolist() == [4.0] * 4
+    neuron_lab.compare(names["program"], rounds=5)
+    graphs = utils.counters["stats"]["unique_graphs"]
+    assert fast(names["x"]).tolist() == [4.0] * 4 and utils.counters["stats"]["unique_graphs"] == graphs
+
+
 def test_what_only_begins_when_called_is_refused() -> None:
     async def later() -> Tensor:
         return torch.ones(2, device=DEVICE)

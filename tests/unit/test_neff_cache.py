@@ -80,6 +80,17 @@ def test_the_rest_is_counted_and_options_are_checked(root: Path) -> None:
         neuron_lab.cache(top=0)
 
 
+def test_a_graph_tells_whose_it_is(root: Path) -> None:
+    key, signature = "9" * 32, "graph(float32[2, 3]) default=float32\n..."
+    graph = dataclasses.replace(STORED, op="graph::Net_0_forward", signature=signature)
+    cache.NeffStore(root).put(key, graph)  # as an earlier version wrote it
+    assert "Net_0_forward(float32[2, 3])" in neuron_lab.cache().to_text()
+    cache.NeffStore(root).put(key, dataclasses.replace(graph, function="Net.forward", place="net.py line 12"))
+    assert "Net_0_forward · net.py line 12 (float32[2, 3])" in neuron_lab.cache().to_text()
+    assert neuron_lab.cache().frame.place.tolist().count("net.py line 12") == 1
+    assert "function  Net.forward, net.py line 12" in neuron_lab.open_neff(key).to_text().replace("    ", "  ")
+
+
 def test_made_again_under_its_key_is_read_again(root: Path) -> None:
     assert neuron_lab.cache().entries[0].compile_s == pytest.approx(1.003)
     cache.NeffStore(root).put(KEYS[0], dataclasses.replace(STORED, op="aten::op1", compile_s=9.0))

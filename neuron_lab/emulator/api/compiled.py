@@ -18,7 +18,7 @@ __all__ = ["NeuronCompilationMetrics", "get_dynamo_metrics", "reset_dynamo_metri
 _log = logging.getLogger(__name__)
 _TABLES, _TABLES_DIR = "TORCH_NEURONX_ENABLED_METRIC_TABLES", "TORCH_NEURONX_METRICS_DIR"
 _STAGES = ("torch_neuronx_fx_passes", "torch_neuronx_lower", "torch_neuronx_compile")
-_NAME = re.compile(r"(?P<model>.*?)_\d+_(forward|backward|inference)")
+_NAME = re.compile(r"(?P<model>.*)_\d+_(forward|backward|inference)(_\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def reset_dynamo_metrics() -> None:
 
 def _metrics(event: events.Compile) -> NeuronCompilationMetrics:
     name = event.op.removeprefix("graph::")
-    named = _NAME.match(name)
+    named = _NAME.fullmatch(name)
     _, _, graph = event.signature.partition("\n")
     made = event.source == "compiled"
     return NeuronCompilationMetrics(

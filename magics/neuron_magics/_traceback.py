@@ -1,0 +1,90 @@
+"""Which frames of an error IPython shows: the program's own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from neuron_lab._scopes import is_user_file
+
+_OURS = ("neuron_lab", "neuron_magics")
+_COMPILE = "torch._dynamo.convert_frame"  # the module whose frame is the outermost of a compile
+
+
+def show_own_frames(error: BaseException, shell: Any, file: str) -> None:
+    """Make IPython show the frames from the first one of the code in `file` on, the user's text that the magic runs.
+
+    Where no such frame is, the program was only read, as Dynamo does: then from where it was handed over. An error of this package
+    itself keeps all its frames.
+    """
+    frames = list(_frames(error.__traceback__))
+    ours = [_module(trace).partition(".")[0] in _OURS for trace in frames]
+    handed = ours.index(False, ours.index(True)) if True in ours and not ours[-1] else None
+    read = next((index for index, trace in enumerate(frames) if trace.tb_frame.f_code.co_filename == file), handed)
+    if read is not None and not hasattr(error, "_render_traceback_"):
+        show = shell.InteractiveTB.structured_traceback
+        error._render_traceback_ = partial(show, type(error), error, frames[read], tb_offset=0)  # type: ignore[attr-defined]
+
+
+class CompileFrames:
+    """Leaves the inside of a compile out of a shell's tracebacks, when it was interrupted or could not trace the program.
+
+    These are some eighty frames, and IPython reads, parses and highlights the source of each, twice: many seconds before an
+    interrupted cell ends. PyTorch itself leaves them out for most of its errors; `torch._dynamo.config.verbose` shows them here too.
+    """
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._table: Any = shell.InteractiveTB  # IPython is typed in part
+        self._show = self._table.structured_traceback
+
+    def install(self) -> None:
+        self._table.structured_traceback = self._without
+
+    def remove(self) -> None:
+        if self._table.structured_traceback == self._without:  # what another extension has put over it stays
+            del self._table.structured_traceback
+
+    def _without(self, etype: Any, error: Any, trace: Any = None, *args: Any, **options: Any) -> list[str]:
+        left_out = 0
+        if isinstance(trace, TracebackType) and _is_of_compile(error):
+            trace, left_out = _outside_of_compile(trace)
+        lines: list[str] = self._show(etype, error, trace, *args, **options)
+        if left_out:
+            lines = [*lines, f"{left_out} frames inside torch.compile are left out; TORCHDYNAMO_VERBOSE=1 shows them"]
+        return lines
+
+
+def _is_of_compile(error: object) -> bool:
+    dynamo: Any = sys.modules.get("torch._dynamo")
+    if dynamo is None or dynamo.config.verbose:
+        return False
+    return isinstance(error, (KeyboardInterrupt, dynamo.exc.TorchDynamoException))
+
+
+def _outside_of_compile(trace: TracebackType) -> tuple[TracebackType, int]:
+    """The traceback without what is not the user's inside of a compile, and the number of its frames."""
+    frames = list(_frames(trace))
+    start = next((index for index, item in enumerate(frames) if _module(item) == _COMPILE), len(frames))
+    kept = frames[:start] + [item for item in frames[start:] if is_user_file(item.tb_frame.f_code.co_filename)]
+    if not kept:
+        return trace, 0
+    shown: TracebackType | None = None
+    for item in reversed(kept):
+        shown = TracebackType(shown, item.tb_frame, item.tb_lasti, item.tb_lineno)
+    assert shown is not None
+    return shown, len(frames) - len(kept)
+
+
+def _frames(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def _module(trace: TracebackType) -> str:
+    return str(trace.tb_frame.f_globals.get("__name__"))

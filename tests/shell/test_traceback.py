@@ -1,0 +1,57 @@
+"""What of torch.compile an error shows: compiled on the host, by a backend that the cell defines."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.shell.conftest import Shell
+
+_SETUP = """import torch
+def stops(graph, inputs):
+    raise KeyboardInterrupt
+def eager(graph, inputs):
+    return graph
+def doubled(x):
+    return x * 2
+def crooked(x):
+    return x @ torch.ones(3, 3)
+def failing(x):
+    torch._dynamo.graph_break()
+    return {}[len(x)]
+x = torch.ones(2, 2)
+"""
+_CELLS = {
+    "torch.compile(doubled, backend=stops)(x)": ("KeyboardInterrupt", ["stops(graph, inputs)"]),
+    "torch.compile(crooked, backend=eager)(x)": ("TorchRuntimeError", []),
+    "%neuron profile torch.compile(doubled, backend=stops)(x)": ("KeyboardInterrupt", ["stops(graph, inputs)"]),
+}
+
+
+@pytest.fixture
+def compiling(shell: Shell) -> Shell:
+    shell.run(_SETUP)
+    shell.run("torch._dynamo.reset()")
+    return shell
+
+
+@pytest.mark.parametrize(("cell", "error", "frames"), [(cell, *rest) for cell, rest in _CELLS.items()], ids=_CELLS)
+def test_the_inside_of_a_compile_is_left_out(compiling: Shell, cell: str, error: str, frames: list[str]) -> None:
+    assert not compiling.run(cell).success
+    (text,) = compiling.errors
+    assert error in text and "torch/_dynamo/convert_frame.py" not in text
+    assert [line.split(" in ")[1] for line in text.splitlines() if line.startswith("Cell") and " in " in line] == frames
+    assert "frames inside torch.compile are left out; TORCHDYNAMO_VERBOSE=1 shows them" in text
+
+
+def test_they_are_shown_on_demand(compiling: Shell) -> None:
+    compiling.run("torch._dynamo.config.verbose = True")
+    compiling.run("torch.compile(doubled, backend=stops)(x)")
+    compiling.run("torch._dynamo.config.verbose = False")
+    (text,) = compiling.errors
+    assert "torch/_dynamo/convert_frame.py" in text and "left out" not in text
+
+
+def test_an_error_of_the_program_that_was_compiled_keeps_its_frames(compiling: Shell) -> None:
+    assert not compiling.run("torch.compile(failing, backend=eager)(x)").success
+    (text,) = compiling.errors
+    assert "KeyError" in text and "return {}[len(x)]" in text and "left out" not in text
