@@ -46,10 +46,15 @@ function partOf(kinds) {
   return kinds.map((name) => parts[name] ?? "rest");
 }
 
-// The first index from `from` on whose value is above `limit`; values ascend.
+// The first index from `from` on whose value is above `limit`; values ascend. What is near is found first.
 function firstAbove(values, limit, from = 0) {
   let low = from;
-  let high = values.length;
+  let stride = 1;
+  while (low + stride < values.length && values[low + stride] <= limit) {
+    low += stride;
+    stride *= 2;
+  }
+  let high = Math.min(values.length, low + stride);
   while (low < high) {
     const middle = (low + high) >> 1;
     if (values[middle] > limit) high = middle;

@@ -30,26 +30,32 @@ function put(lane, i) {
 
 // Nested and overlapping events stand below each other: each goes to the first row that is free by then.
 function layRows({ events }, { indices, n, device }) {
-  const order = indices.slice(0, n);
-  const begin = device ? (i) => Math.max(events.begin[i], events.end[i] - events.device[i]) : (i) => events.begin[i];
-  if (device && !order.every((i, k) => k === 0 || begin(order[k - 1]) <= begin(i))) order.sort((a, b) => begin(a) - begin(b) || a - b);
+  const begin = new Float64Array(n);
+  let ascends = true;
+  for (let k = 0; k < n; k++) {
+    const i = indices[k];
+    begin[k] = device ? Math.max(events.begin[i], events.end[i] - events.device[i]) : events.begin[i];
+    ascends &&= k === 0 || begin[k - 1] <= begin[k];
+  }
+  const order = ascends ? null : sortedBy(begin);
   const free = [];
-  const row = new Uint16Array(order.length);
+  const row = new Uint16Array(n);
   const sizes = [];
-  for (let k = 0; k < order.length; k++) {
-    const at = begin(order[k]);
+  for (let at = 0; at < n; at++) {
+    const k = order ? order[at] : at;
     let r = 0;
-    while (r < free.length && free[r] > at) r++;
-    free[r] = events.end[order[k]];
+    while (r < free.length && free[r] > begin[k]) r++;
+    free[r] = events.end[indices[k]];
     sizes[r] = (sizes[r] ?? 0) + 1;
     row[k] = r;
   }
   const rows = sizes.map((n) => ({ index: new Uint32Array(n), begin: new Float64Array(n), end: new Float64Array(n), n: 0 }));
-  for (let k = 0; k < order.length; k++) {
+  for (let at = 0; at < n; at++) {
+    const k = order ? order[at] : at;
     const target = rows[row[k]];
-    target.index[target.n] = order[k];
-    target.begin[target.n] = begin(order[k]);
-    target.end[target.n++] = events.end[order[k]];
+    target.index[target.n] = indices[k];
+    target.begin[target.n] = begin[k];
+    target.end[target.n++] = events.end[indices[k]];
   }
   return rows;
 }

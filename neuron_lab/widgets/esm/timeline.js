@@ -67,14 +67,24 @@ function createTimeline(data, store, say) {
   }
 
   function drawRow(context, row, view, top, alpha) {
-    let color = "";
     const named = [];
+    let color = "";
+    let [from, to] = [0, 0]; // pixels of one colour that follow each other are one rectangle
+    const paint = () => to > from && context.fillRect(GUTTER + from, top, to - from, rowHeight);
     context.globalAlpha = alpha;
     eachBar(row, view, width, (i, left, wide) => {
-      if (colors[events.kind[i]] !== color) context.fillStyle = color = colors[events.kind[i]];
-      context.fillRect(GUTTER + left, top, wide > 3 ? wide - 0.5 : wide, rowHeight);
+      const begin = wide > 1 ? left : Math.floor(left);
+      const end = begin + (wide > 3 ? wide - 0.5 : wide);
+      const own = colors[events.kind[i]];
+      if (wide > 1 || own !== color || begin !== to) {
+        paint();
+        from = begin;
+        if (own !== color) context.fillStyle = color = own;
+      }
+      to = end;
       if (wide > 24) named.push([i, left, wide]);
     });
+    paint();
     return named;
   }
 
