@@ -55,7 +55,9 @@ function createTable({ label, columns, pick, chosen }) {
       shown.push(make("div", { class: `nx-tr${chosen(row) ? " nx-chosen" : ""}${at === active ? " nx-active" : ""}`, role: "row", "aria-rowindex": at + 2, "aria-selected": chosen(row), style: `grid-template-columns:${grid}`, onclick: () => { active = at; pick(row); } },
         ...columns.map((column) => make("div", { role: "cell", class: column.left ? "nx-left" : null, title: column.left ? column.text(row) : null }, column.draw ? column.draw(row) : column.text(row)))));
     }
+    if (!rows.length) shown.push(make("div", { class: "nx-nothing", role: "row" }, make("div", { role: "cell" }, "nothing to show")));
     body.replaceChildren(...shown);
+    head.style.paddingRight = `${6 + scroller.offsetWidth - scroller.clientWidth}px`; // beside the scroll bar
     body.style.top = `${heightOf() < TALLEST_SPACER ? first * ROW : scroller.scrollTop}px`;
   }
 

@@ -90,7 +90,7 @@ function createTimeline(data, store, say) {
 
   function drawNames(context, named, top) {
     if (rowHeight < 11) return;
-    context.fillStyle = "#fff";
+    context.fillStyle = "#000"; // on every colour of a part it has more contrast than white
     context.globalAlpha = 1;
     for (const [i, left, wide] of named) {
       const room = Math.floor((wide - 6) / 6.3);
