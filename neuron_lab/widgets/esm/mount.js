@@ -33,6 +33,7 @@ async function mount(el, given, [packed]) {
     tables.show(store.state);
   };
   source.show(store.state);
+  source.open();
   drawAll();
   const resized = new ResizeObserver(() => root.clientWidth && drawAll());
   resized.observe(root);
