@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 from playwright.sync_api import Page
 
-from neuron_lab.widgets import _code
+from neuron_lab.report import Report, View
+from neuron_lab.widgets import _code, payload
+from tests.fakes.recordings import long_recording
 
 _CALL = """async ([code, body, given]) => {
   const url = URL.createObjectURL(new Blob([`${code}\\nexport const run = (given) => { ${body} };`], {type: 'text/javascript'}));
@@ -43,3 +46,30 @@ def test_search_finds_the_first_above(page: Page, start: int) -> None:
     expected = [max(start, int(np.searchsorted(values, limit, side="right"))) for limit in limits]
     body = "return given[1].map((limit) => firstAbove(Float64Array.from(given[0]), limit, given[2]));"
     assert called(page, body, [values.tolist(), limits, start]) == expected
+
+
+_FRONT_END = """async ([loader, reply, columns]) => {
+  document.body.innerHTML = '<div class="nrn">the report</div><div id="place"></div>';
+  const heard = [];
+  const bytes = Uint8Array.from(columns);
+  const model = {
+    on: (_, hear) => heard.push(hear),
+    off: (_, hear) => heard.splice(heard.indexOf(hear), 1),
+    send: ({ask}) => ask && heard.forEach((hear) => hear({...reply, to: ask}, [new DataView(bytes.buffer)])),
+  };
+  const url = URL.createObjectURL(new Blob([loader], {type: 'text/javascript'}));
+  window.end = (await import(url)).default.render({model, el: document.querySelector('#place')});
+  window.heard = heard;
+}"""
+
+
+def test_a_front_end_that_is_not_jupyters_keeps_the_report_above(page: Page) -> None:
+    """As VS Code and Colab: a widget is drawn, and outputs stand in other elements, or other frames."""
+    found = payload(Report(long_recording(100)), View())
+    reply = {"code": _code.module(), "mount": "mount", "meta": found.meta, "replaces": True}
+    page.evaluate(_FRONT_END, [_code.loader(), json.loads(json.dumps(reply)), list(found.columns)])
+    page.locator(".nx[data-ready]").wait_for()
+    assert page.get_by_text("the report", exact=True).is_visible()
+    page.evaluate("() => window.end()")
+    assert page.locator(".nx").count() == 0
+    assert page.evaluate("() => window.heard.length") == 0
