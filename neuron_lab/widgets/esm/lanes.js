@@ -15,8 +15,21 @@ function layLanes(data) {
   }
   return [...threads, compile, ...cores, fallback, copies]
     .filter((lane) => lane.n)
-    .sort((a, b) => a.order - b.order || a.name.localeCompare(b.name, "en", { numeric: true }))
-    .map((lane) => ({ name: lane.name, rows: layRows(data, lane) }));
+    .map((lane) => ({ name: lane.name, order: lane.order, rows: layRows(data, lane) }))
+    .sort(byPlace);
+}
+
+const byPlace = (a, b) => a.order - b.order || a.name.localeCompare(b.name, "en", { numeric: true });
+const EMPTY_ROW = { index: new Uint32Array(0), begin: new Float64Array(0), end: new Float64Array(0) };
+
+// These lanes with room for those of another recording, so that the same ones stand at the same height.
+function joinLanes(own, others) {
+  const lanes = new Map(own.map((lane) => [lane.name, lane]));
+  for (const { name, order, rows } of others) {
+    const mine = lanes.get(name) ?? { name, order, rows: [] };
+    lanes.set(name, { ...mine, rows: mine.rows.concat(Array(Math.max(0, rows.length - mine.rows.length)).fill(EMPTY_ROW)) });
+  }
+  return [...lanes.values()].sort(byPlace);
 }
 
 function put(lane, i) {

@@ -40,7 +40,7 @@ async function mount(el, given, [packed]) {
   const endTheme = onTheme(() => store.set({ theme: store.state.theme + 1 }));
   root.dataset.drawn = (performance.now() - begun).toFixed(1);
   root.dataset.ready = data.events.count;
-  root.explorer = { store, data, lanes: timeline.lanes }; // for tests: a canvas tells nothing
+  root.explorer = { store, data, timeline }; // for a pair, and for tests: a canvas tells nothing
 
   return () => {
     resized.disconnect();
