@@ -2,9 +2,7 @@
 const TYPES = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f8: Float64Array };
 
 async function unpack(meta, packed) {
-  const bytes = new Uint8Array(packed.buffer, packed.byteOffset, packed.byteLength);
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const buffer = await new Response(stream).arrayBuffer();
+  const buffer = await inflated(packed, meta.layout.reduce((sum, { type, length }) => sum + length * TYPES[type].BYTES_PER_ELEMENT, 0));
   const tables = { events: {}, memory: {} };
   let offset = 0;
   for (const { table, name, type, length, delta } of meta.layout) {
@@ -25,6 +23,22 @@ async function unpack(meta, packed) {
   for (let i = 0; i < events.count; i++) events.end[i] = (events.start[i] + events.duration[i]) * meta.tick;
   memory.at = inTime(memory.start, meta.tick);
   return { meta, events, memory, kind: Object.fromEntries(meta.kinds.map((name, i) => [name, i])) };
+}
+
+async function inflated(packed, length) {
+  const stream = new DecompressionStream("gzip");
+  const writer = stream.writable.getWriter();
+  const written = writer.write(new Uint8Array(packed.buffer, packed.byteOffset, packed.byteLength)).then(() => writer.close());
+  const bytes = new Uint8Array(length);
+  let at = 0;
+  for (const reader = stream.readable.getReader(); ; ) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    bytes.set(value, at);
+    at += value.length;
+  }
+  await written;
+  return bytes.buffer;
 }
 
 function summed(differences) {

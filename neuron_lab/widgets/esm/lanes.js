@@ -44,12 +44,17 @@ function put(lane, i) {
 // Nested and overlapping events stand below each other: each goes to the first row that is free by then.
 function layRows({ events }, { indices, n, device }) {
   const begin = new Float64Array(n);
+  const end = new Float64Array(n);
   let ascends = true;
+  let apart = true;
   for (let k = 0; k < n; k++) {
     const i = indices[k];
-    begin[k] = device ? Math.max(events.begin[i], events.end[i] - events.device[i]) : events.begin[i];
+    end[k] = events.end[i];
+    begin[k] = device ? Math.max(events.begin[i], end[k] - events.device[i]) : events.begin[i];
     ascends &&= k === 0 || begin[k - 1] <= begin[k];
+    apart &&= k === 0 || end[k - 1] <= begin[k];
   }
+  if (apart) return [{ index: indices.subarray(0, n), begin, end }];
   const order = ascends ? null : sortedBy(begin);
   const free = [];
   const row = new Uint16Array(n);
@@ -58,7 +63,7 @@ function layRows({ events }, { indices, n, device }) {
     const k = order ? order[at] : at;
     let r = 0;
     while (r < free.length && free[r] > begin[k]) r++;
-    free[r] = events.end[indices[k]];
+    free[r] = end[k];
     sizes[r] = (sizes[r] ?? 0) + 1;
     row[k] = r;
   }
@@ -68,7 +73,7 @@ function layRows({ events }, { indices, n, device }) {
     const target = rows[row[k]];
     target.index[target.n] = indices[k];
     target.begin[target.n] = begin[k];
-    target.end[target.n++] = events.end[indices[k]];
+    target.end[target.n++] = end[k];
   }
   return rows;
 }
