@@ -48,6 +48,26 @@ def test_search_finds_the_first_above(page: Page, start: int) -> None:
     assert called(page, body, [values.tolist(), limits, start]) == expected
 
 
+@pytest.mark.parametrize(("pitch", "share"), [(20, 0.5), (11, 10 / 11), (100, 0.1), (500, 1)])
+def test_a_pixel_of_many_events_tells_how_much_of_its_time_they_take(page: Page, pitch: float, share: float) -> None:
+    """Events of 10 ns and one of `pitch` after each; a pixel is 1 µs, or where they are few, 20 ns."""
+    count, scale = (1_000, 1e-3) if pitch < 500 else (10, 0.05)
+    begin = [pitch * at for at in range(count)]
+    body = """const row = {index: Uint32Array.from(given.begin, (_, i) => i), begin: Float64Array.from(given.begin),
+      end: Float64Array.from(given.begin, (at) => at + 10)};
+    const found = [];
+    eachBar(row, {begin: 0, end: given.end}, given.width, (i, left, wide, share) => found.push([left, wide, share]));
+    return found;"""
+    end = pitch * count
+    found = called(page, body, {"begin": begin, "end": end, "width": end * scale})
+    if pitch < 500:
+        assert len(found) == pytest.approx(end * scale, abs=2), "one a pixel"
+        assert sum(part for _, _, part in found) == pytest.approx(count * 10 * scale)
+        assert found[3][2] == pytest.approx(share, rel=0.15)
+    else:
+        assert [(left, wide, part) for left, wide, part in found] == [(at * scale, 1, 0.5) for at in begin]
+
+
 _FRONT_END = """async ([loader, reply, columns]) => {
   document.body.innerHTML = '<div class="nrn">the report</div><div id="place"></div>';
   const heard = [];

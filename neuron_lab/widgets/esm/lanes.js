@@ -87,15 +87,27 @@ function filterRow(row, test) {
 }
 
 // One rectangle for each event, or for each pixel that has some: what ends inside a painted pixel is passed over by search, so a
-// row costs at most its width, however many events are in view.
+// row costs at most its width, however many events are in view. `share`: how much of the pixel's time they take.
 function eachBar(row, view, width, draw) {
   const scale = width / (view.end - view.begin);
   let k = firstAbove(row.end, view.begin);
+  let painted = -1;
   while (k < row.begin.length && row.begin[k] < view.end) {
     const left = Math.max(0, (row.begin[k] - view.begin) * scale);
     const right = Math.min(width, (row.end[k] - view.begin) * scale);
-    draw(row.index[k], left, Math.max(1, right - left));
-    if (right - left >= 1) k++;
-    else k = Math.max(k + 1, firstAbove(row.end, view.begin + (Math.floor(left) + 1) / scale, k + 1));
+    if (right - left >= 1) draw(row.index[k++], left, right - left, 1);
+    else {
+      painted = Math.max(Math.floor(left), painted + 1); // what began in a painted pixel ends in the next one
+      const next = Math.max(k + 1, firstAbove(row.end, view.begin + (painted + 1) / scale, k + 1));
+      row.spent ??= spentUntil(row); // when first asked for
+      draw(row.index[k], painted, 1, (row.spent[next] - row.spent[k]) * scale);
+      k = next;
+    }
   }
+}
+
+function spentUntil({ begin, end }) {
+  const spent = new Float64Array(begin.length + 1);
+  for (let k = 0; k < begin.length; k++) spent[k + 1] = spent[k] + end[k] - begin[k];
+  return spent;
 }

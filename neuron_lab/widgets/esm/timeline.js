@@ -73,19 +73,19 @@ function createTimeline(data, store, say) {
   function drawRow(context, row, view, top, alpha) {
     const named = [];
     let color = "";
-    let [from, to] = [0, 0]; // pixels of one colour that follow each other are one rectangle
-    const paint = () => to > from && context.fillRect(GUTTER + from, top, to - from, rowHeight);
+    let [from, to, high] = [0, 0, 0]; // pixels alike that follow each other are one rectangle
+    const paint = () => to > from && context.fillRect(GUTTER + from, top + rowHeight - high, to - from, high);
     context.globalAlpha = alpha;
-    eachBar(row, view, width, (i, left, wide) => {
-      const begin = wide > 1 ? left : Math.floor(left);
-      const end = begin + (wide > 3 ? wide - 0.5 : wide);
+    eachBar(row, view, width, (i, left, wide, share) => {
       const own = colors[events.kind[i]];
-      if (wide > 1 || own !== color || begin !== to) {
+      const height = rowHeight * (0.15 + 0.85 * Math.min(1, Math.ceil(8 * share) / 8));
+      if (wide > 1 || own !== color || height !== high || left > to) {
         paint();
-        from = begin;
+        from = left;
+        high = height;
         if (own !== color) context.fillStyle = color = own;
       }
-      to = end;
+      to = left + (wide > 3 ? wide - 0.5 : wide);
       if (wide > 24) named.push([i, left, wide]);
     });
     paint();
