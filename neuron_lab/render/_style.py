@@ -70,5 +70,5 @@ font:600 10px/1.6 var(--jp-content-font-family,system-ui,sans-serif)}
 .nrn .nrn-foot{opacity:.68;font-size:11.5px;margin-top:6px}
 .nrn .nrn-code{font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,monospace);font-size:12px}
 @container (max-width:820px){.nrn table.nrn-t th,.nrn table.nrn-t td{padding-left:6px}
-.nrn table.nrn-t .nrn-src{max-width:26cqw}}
+.nrn table.nrn-t .nrn-src{max-width:28cqw}}
 </style>"""
