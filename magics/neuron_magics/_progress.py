@@ -2,6 +2,8 @@
 
 The compile thread only notes what it does. A thread of its own draws, at most ten times a second and only once the compiles of the
 cell together exceed a second; the last line is drawn when the cell has ended. So the program that is measured draws nothing.
+
+In a notebook it is an output that is replaced in place and no widget: it needs no widget manager, and what stays in the file is text.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 from statistics import median
 from typing import Protocol, TextIO
@@ -26,10 +29,21 @@ _REMEMBERED = 16
 _LONGEST_NAME = 48
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the line says. `share`: how much of the estimate for this compile has passed, None without one or when it was too low.
+    `spent_s`: by all compiles of the cell. `last`: the cell has ended."""
+
+    text: str
+    spent_s: float
+    share: float | None = None
+    last: bool = False
+
+
 class Line(Protocol):
     """One line that can be replaced."""
 
-    def show(self, text: str, *, last: bool) -> None:
+    def show(self, step: Step) -> None:
         """Draw it, the first time below what the cell has shown so far."""
 
 
@@ -54,15 +68,16 @@ class Progress:
             if self._cells == 1:
                 self._forget()
 
-    def cell_ended(self) -> str | None:
-        """The last line, None when none was drawn for this cell or another goes on around it."""
+    def cell_ended(self) -> Step | None:
+        """The last step, None when none was drawn for this cell or another goes on around it."""
         with self._lock:
             self._cells = max(0, self._cells - 1)
             if self._cells or not self._shown:
                 return None
             self._shown = False
             left = f" · {_short(self._running[0])} goes on" if self._running else ""
-            return f"compiled {self._done} NEFF{'' if self._done == 1 else 's'} in {self._total():.1f} s{left}"
+            text = f"compiled {self._done} NEFF{'' if self._done == 1 else 's'} in {self._total():.1f} s{left}"
+            return Step(text, self._total(), last=True)
 
     def begins(self, name: str) -> None:
         """A compile of an op or graph starts."""
@@ -85,7 +100,7 @@ class Progress:
         """Whether something compiles now."""
         return self._running is not None
 
-    def line(self) -> str | None:
+    def step(self) -> Step | None:
         """What to draw now, None below the threshold, between compiles and outside of cells."""
         with self._lock:
             if not self._cells or self._running is None or self._total() < _THRESHOLD_S:
@@ -94,10 +109,11 @@ class Progress:
             name, since = self._running
             took, earlier = self._clock() - since, self._earlier[_kind(name)]
             expected = median(earlier) if earlier else 0.0
-            parts = [f"compiling NEFF {self._done + 1}: {_short(name)}"]
+            parts, share = [f"compiling NEFF {self._done + 1}: {_short(name)}"], None
             if max(took, expected) >= _WORTH_TELLING_S:
                 parts.append(f"{took:.1f} s" + (f" of about {expected:.1f} s" if earlier else ""))
-            return " · ".join([*parts, f"{self._total():.1f} s in all"])
+                share = took / expected if took < expected else None
+            return Step(" · ".join([*parts, f"{self._total():.1f} s in all"]), self._total(), share)
 
     def _total(self) -> float:
         return self._spent + (self._clock() - self._running[1] if self._running else 0.0)
@@ -144,21 +160,21 @@ class Drawer:
     def cell_ended(self, *_: object) -> None:
         """`post_run_cell`."""
         with self._lock:
-            text, line = self.progress.cell_ended(), self._line
-            if text is not None and line is not None:
-                line.show(text, last=True)
-            if text is not None:
+            step, line = self.progress.cell_ended(), self._line
+            if step is not None and line is not None:
+                line.show(step)
+            if step is not None:
                 self._line = None
 
     def draw(self) -> None:
         """One step of the thread."""
         with self._lock:
-            text = self.progress.line()
-            if text is None:
+            step = self.progress.step()
+            if step is None:
                 return
             self._line = self._line or self._new_line()
             if self._line is not None:
-                self._line.show(text, last=False)
+                self._line.show(step)
 
     def stop(self) -> None:
         """End the thread."""
@@ -184,12 +200,31 @@ class NotebookLine:
         self._id = f"neuron_lab-progress-{id(self):x}-{time.time_ns():x}"
         self._shown = False
 
-    def show(self, text: str, *, last: bool) -> None:
-        html = f'<div style="opacity:.68;font-size:12px">{escape(text)}</div>'
+    def show(self, step: Step) -> None:
+        bar = "" if step.last else _bar(step)
+        html = (
+            '<div style="display:flex;gap:8px;align-items:center;font-size:12px;font-variant-numeric:tabular-nums">'
+            f'{bar}<span style="opacity:.7">{escape(step.text)}</span></div>'
+        )
         self._publisher.publish(
-            {"text/plain": text, "text/html": html}, {}, transient={"display_id": self._id}, update=self._shown
+            {"text/plain": step.text, "text/html": html}, {}, transient={"display_id": self._id}, update=self._shown
         )
         self._shown = True
+
+
+def _bar(step: Step) -> str:
+    """A slim bar in colours that show on light and dark. Without an estimate a piece goes to and fro, once in three seconds."""
+    if step.share is None:
+        told, width = "", 25.0
+        left = (100 - width) * abs(1 - step.spent_s * 2 / 3 % 2)
+    else:
+        width, left = 100 * step.share, 0.0
+        told = f' aria-valuenow="{width:.0f}"'
+    return (
+        f'<span role="progressbar" aria-label="compiling" aria-valuemin="0" aria-valuemax="100"{told} '
+        'style="flex:none;width:120px;height:4px;border-radius:2px;overflow:hidden;background:#8b929b55">'
+        f'<span style="display:block;height:100%;width:{width:.1f}%;margin-left:{left:.1f}%;background:#3d7fd9"></span></span>'
+    )
 
 
 class TerminalLine:
@@ -198,9 +233,9 @@ class TerminalLine:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def show(self, text: str, *, last: bool) -> None:
+    def show(self, step: Step) -> None:
         width = max(20, shutil.get_terminal_size().columns - 1)
-        self._stream.write(f"\r\x1b[K{text[:width]}" + "\n" * last)
+        self._stream.write(f"\r\x1b[K{step.text[:width]}" + "\n" * step.last)
         self._stream.flush()
 
 

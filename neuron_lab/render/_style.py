@@ -25,9 +25,10 @@ max-width:1080px;margin:4px 0 8px;font-variant-numeric:tabular-nums}
 /* nbconvert leaves no room beside an output without a number */
 .jp-OutputArea-prompt:empty+.jp-OutputArea-output[tabindex]>.nrn{margin-left:12px}
 .nrn .nrn-head{display:flex;gap:0 14px;align-items:baseline}
+.nrn .nrn-head>*{min-width:0;overflow-wrap:anywhere}
 .nrn .nrn-head b{font-weight:600}
 .nrn .nrn-bit{display:inline-block;max-width:100%;overflow-wrap:anywhere}
-.nrn .nrn-wall{margin-left:auto;white-space:nowrap;font-size:15px;font-weight:600}
+.nrn .nrn-wall{margin-left:auto;flex:none;white-space:nowrap;font-size:15px;font-weight:600}
 .nrn .nrn-soft{opacity:.68}
 .nrn .nrn-partial{margin:4px 0;padding:2px 8px;border-left:3px solid #d6455d;font-weight:600}
 .nrn .nrn-bar{display:flex;height:14px;gap:1px;margin:6px 0 5px;border-radius:3px;overflow:hidden}
@@ -68,4 +69,6 @@ font:600 10px/1.6 var(--jp-content-font-family,system-ui,sans-serif)}
 .nrn .nrn-axis{display:flex;justify-content:space-between;opacity:.68;font-size:11px}
 .nrn .nrn-foot{opacity:.68;font-size:11.5px;margin-top:6px}
 .nrn .nrn-code{font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,monospace);font-size:12px}
+@container (max-width:820px){.nrn table.nrn-t th,.nrn table.nrn-t td{padding-left:6px}
+.nrn table.nrn-t .nrn-src{max-width:28cqw}}
 </style>"""

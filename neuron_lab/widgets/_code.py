@@ -10,6 +10,7 @@ _FOLDER = Path(__file__).with_name("esm")
 _PARTS = (
     "format",
     "data",
+    "sort",
     "totals",
     "store",
     "theme",

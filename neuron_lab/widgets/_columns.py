@@ -40,21 +40,19 @@ def _narrow(array: _Array) -> _Array:
     )
 
 
-class Numbers:
+class Numbers(dict[Any, int]):
     """Numbers for values in the order they are met, from `first` on."""
 
     def __init__(self, first: int = 0) -> None:
-        self._found: dict[Any, int] = {}
+        super().__init__()
         self._first = first
 
-    def of(self, values: Sequence[Hashable]) -> npt.NDArray[np.uint32]:
-        for value in dict.fromkeys(values):
-            self._found.setdefault(value, len(self._found) + self._first)
-        return _looked_up(self._found, values)
+    def __missing__(self, value: Any) -> int:
+        self[value] = number = len(self) + self._first
+        return number
 
-    @property
-    def values(self) -> list[Any]:
-        return list(self._found)
+    def of(self, values: Sequence[Hashable]) -> npt.NDArray[np.uint32]:
+        return _looked_up(self, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +102,10 @@ class _Builder:
             packed=gzip.compress(b"".join(chunks), compresslevel=1, mtime=0),
             layout=tuple(layout),
             tick_ns=self.tick_ns,
-            labels=tuple(self.labels.values),
-            places=tuple(self.places.values),
-            cores=tuple(self.cores.values),
-            threads=len(self.threads.values),
+            labels=tuple(self.labels),
+            places=tuple(self.places),
+            cores=tuple(self.cores),
+            threads=len(self.threads),
             details=tuple(self.details),
         )
 
@@ -218,5 +216,5 @@ class _Builder:
         """The same line is one number, whatever function it was called from."""
         for place in dict.fromkeys(where):
             if place is not None and place not in self._place_of:
-                self._place_of[place] = int(self.places.of([(place.file, place.line)])[0])
+                self._place_of[place] = self.places[place.file, place.line]
         return _looked_up(self._place_of, where)

@@ -44,6 +44,7 @@ class Live(anywidget.AnyWidget):
         self._make: Callable[[], Content] | None = make
         self._act = act
         self.replaces = False  # the static output above it in the same cell
+        self.place: tuple[str, str] | None = None  # the cell that showed it unasked, and the run of it
         self.on_msg(self._answer)
 
     def release(self) -> None:

@@ -74,11 +74,36 @@ def top_view(look: Callable[[Meter], Seen], meter: Meter) -> Live:
 
 
 def show_unasked(found: Live) -> None:
-    """Display it below the report that it takes the place of. The oldest of more than a few is released."""
+    """Display it below the report that it takes the place of.
+
+    What an earlier run of the cell showed is closed, the oldest of more than a few released.
+    """
     from IPython.display import display
 
     found.replaces = True
+    found.place = _place()
+    for earlier in [other for other in _shown if _was_before(other.place, found.place)]:
+        _shown.remove(earlier)
+        earlier.release()
+        earlier.close()
     _shown.append(found)
     if len(_shown) > _KEPT:
         _shown.popleft().release()
     display(found)  # type: ignore[no-untyped-call]
+
+
+def _place() -> tuple[str, str] | None:
+    """The cell that runs and this run of it, where the front end tells."""
+    from IPython.core.getipython import get_ipython
+
+    kernel = getattr(get_ipython(), "kernel", None)
+    if kernel is None:
+        return None
+    request = kernel.get_parent()
+    cell = request.get("metadata", {}).get("cellId")
+    return None if cell is None else (cell, request["header"]["msg_id"])
+
+
+def _was_before(place: tuple[str, str] | None, now: tuple[str, str] | None) -> bool:
+    """Whether `place` is an earlier run of the same cell."""
+    return place is not None and now is not None and place[0] == now[0] and place != now

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,11 @@ _RUN_ONE = """async (index) => {
   window.__notebook.content.activeCellIndex = index;
   return window.jupyterapp.commands.execute('notebook:run-cell');
 }"""
+_BEGIN = """(index) => {
+  window.__notebook.content.activeCellIndex = index;
+  window.__running = window.jupyterapp.commands.execute('notebook:run-cell');
+}"""
+_END = "async () => window.__running"
 _OUTPUTS = "() => window.__notebook.content.widgets.map(w => w.model.sharedModel.toJSON().outputs ?? [])"
 _CLOSE = "async () => { await window.__notebook.sessionContext.shutdown(); window.__notebook.dispose(); }"
 _THEME = "async (theme) => window.jupyterapp.commands.execute('apputils:change-theme', {theme})"
@@ -97,6 +104,13 @@ class Lab:
     def run_cell(self, index: int) -> None:
         """Run one cell; fails when it does."""
         assert self.page.evaluate(_RUN_ONE, index), f"the cell failed: {self.outputs()[index]}"
+
+    @contextmanager
+    def running_cell(self, index: int) -> Iterator[None]:
+        """Run one cell meanwhile, and wait for it; fails when it does."""
+        self.page.evaluate(_BEGIN, index)
+        yield
+        assert self.page.evaluate(_END), f"the cell failed: {self.outputs()[index]}"
 
     def outputs(self) -> list[list[dict[str, Any]]]:
         """Of each cell, as they would be saved."""

@@ -12,7 +12,7 @@ from tests.browser._lab import Lab
 from tests.browser.test_explorer import LOOP, PROGRAM
 
 # Text that does not fit its box, unless the box scrolls or shows the whole text in its tooltip, and siblings that lie on each other.
-_FAULTS = """root => {
+FAULTS = """root => {
   const faults = [];
   const seen = (e) => e.clientWidth && getComputedStyle(e).visibility !== 'hidden';
   for (const e of root.querySelectorAll('button, h4, label, .nx-head > div, .nrn-bit, .nx-made, .nx-spent, .nx-row > span, .nx-soft'))
@@ -57,7 +57,7 @@ def test_nothing_is_cut_or_overlaps(lab: Lab, shoot: Callable[[Page, str], Path]
             for name, view in views.items():
                 view.evaluate("e => (e.querySelector('.nx-pair') ?? e).scrollIntoView()")
                 lab.page.evaluate("() => new Promise(requestAnimationFrame)")
-                faults += [f"{name} {theme} {width}: {fault}" for fault in view.evaluate(_FAULTS)]
+                faults += [f"{name} {theme} {width}: {fault}" for fault in view.evaluate(FAULTS)]
                 shoot(lab.page, f"{name}-{theme.lower()}-{width}")
     lab.theme("Light")
     assert faults == []

@@ -44,7 +44,7 @@ def test_what_follows_without_a_gap_is_one_row(page: Page, tmp_path: Path) -> No
     page.goto(path.as_uri())
     page.locator(".nx[data-ready]").wait_for()
     rows = page.evaluate(
-        "() => document.querySelector('.nx').explorer.lanes.map(lane => [lane.name, lane.rows.length])"
+        "() => document.querySelector('.nx').explorer.timeline.lanes.map(lane => [lane.name, lane.rows.length])"
     )
     assert dict(rows) == dict.fromkeys(
         ["Python", "compile", "neuron:0", "neuron:3", "neuron:7", "CPU fallback", "copies"], 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import nbconvert
@@ -37,7 +38,7 @@ def test_reopened_without_its_kernel_it_shows_the_report(lab: Lab, trusted: bool
     assert lab.page.locator(".nx").count() == 0
 
 
-def test_nbconvert_shows_the_report(lab: Lab, page: Page, tmp_path: Path) -> None:
+def test_nbconvert_shows_the_report(lab: Lab, page: Page, tmp_path: Path, shoot: Callable[[Page, str], Path]) -> None:
     notebook = nbformat.read(saved(lab), as_version=4)  # type: ignore[no-untyped-call]
     exporter = nbconvert.HTMLExporter(mathjax_url="", require_js_url="", jquery_url="")
     html, _ = exporter.from_notebook_node(notebook)
@@ -46,3 +47,10 @@ def test_nbconvert_shows_the_report(lab: Lab, page: Page, tmp_path: Path) -> Non
     page.goto(path.as_uri())
     assert page.locator(REPORT).is_visible()
     assert "aten::linear" in page.locator(REPORT).inner_text()
+    for width in (900, 1600):
+        page.set_viewport_size({"width": width, "height": 1100})
+        shoot(page, f"nbconvert-{width}")
+        wide = page.evaluate(
+            "() => [...document.querySelectorAll('.nrn-scroll')].map(e => e.scrollWidth - e.clientWidth)"
+        )
+        assert wide == [0, 0], "the tables fit"

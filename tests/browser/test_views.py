@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page
 
 from tests.browser._lab import Lab
 from tests.browser.test_explorer import LOOP, PROGRAM, painted
@@ -13,6 +14,14 @@ from tests.browser.test_explorer import LOOP, PROGRAM, painted
 Shoot = Callable[[Page, str], Path]
 _STATES = """() => [...document.querySelectorAll('.nx-pair .nx')].map(e => {
   const {view, focus} = e.explorer.store.state; return [view, focus && e.explorer.data.meta.labels[focus.label]] })"""
+
+
+def lanes(explorer: Locator) -> list[list[Any]]:
+    """Names, and rows as far as there is something in them or beside it."""
+    found: list[list[Any]] = explorer.evaluate(
+        "e => e.explorer.timeline.lanes.map(lane => [lane.name, lane.rows.length])"
+    )
+    return found
 
 
 def test_two_profiles_move_together(lab: Lab, shoot: Shoot) -> None:
@@ -30,6 +39,11 @@ def test_two_profiles_move_together(lab: Lab, shoot: Shoot) -> None:
     )
     (view, _), (same, _) = lab.page.evaluate(_STATES)
     assert view == same
+    cold, warm = both.locator(".nx").all()
+    assert [lane[0] for lane in lanes(cold)] == ["Python", "compile", "neuron:0", "CPU fallback", "copies"]
+    assert lanes(cold) == lanes(warm), "at the same height, though nothing compiled"
+    heights = [side.locator(".nx-timeline canvas").evaluate("c => c.clientHeight") for side in (cold, warm)]
+    assert heights[0] == heights[1]
     shoot(lab.page, "pair-light-1600")
 
 

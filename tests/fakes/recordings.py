@@ -61,7 +61,7 @@ def long_recording(events: int, *, changes: int = 0) -> Recording:
         environment=Environment("emulated trn2.3xlarge", True, versions={"torch": "2.13.0", "neuron_lab": "0.1.0"}),
         ops=tuple(ops),
         copies=tuple(copies),
-        op_totals=_totals(ops),
+        op_totals=totals(ops),
         copy_totals=(CopyTotal("h2d", len(copies), 900 * len(copies), 4096 * len(copies), places[0]),),
         compiles=tuple(
             Compile(op, f"{i:032x}", "compiled", ops[i].start_ns, 500, 500, 1_000, f"{op}(float32[8, 4])")
@@ -82,7 +82,7 @@ def long_recording(events: int, *, changes: int = 0) -> Recording:
     )
 
 
-def _totals(ops: list[OpCall]) -> tuple[OpTotal, ...]:
+def totals(ops: list[OpCall]) -> tuple[OpTotal, ...]:
     sums: dict[tuple[str, str, str | None, int, Where | None], list[int]] = {}
     for call in ops:
         row = sums.setdefault((call.op, call.kind, call.neff, call.core, call.where), [0] * 5)

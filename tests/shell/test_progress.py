@@ -15,7 +15,7 @@ from IPython.core.displaypub import CapturingDisplayPublisher
 from nbclient.exceptions import CellExecutionError
 
 from neuron_lab.emulator import events
-from neuron_magics._progress import Drawer, NotebookLine, Progress, TerminalLine, line_of
+from neuron_magics._progress import Drawer, NotebookLine, Progress, Step, TerminalLine, line_of
 from tests.shell.conftest import Shell
 from tests.shell.kernel import Run, running
 
@@ -30,10 +30,10 @@ class Clock:
 
 @dataclass
 class KeptLine:
-    texts: list[tuple[str, bool]] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
 
-    def show(self, text: str, *, last: bool) -> None:
-        self.texts.append((text, last))
+    def show(self, step: Step) -> None:
+        self.steps.append(step)
 
 
 @pytest.fixture
@@ -48,6 +48,11 @@ def progress(clock: Clock) -> Progress:
     return made
 
 
+def text(step: Step | None) -> str:
+    assert step is not None
+    return step.text
+
+
 def compiled(progress: Progress, clock: Clock, name: str, seconds: float, *, made: bool = True) -> None:
     progress.begins(name)
     clock.now += seconds
@@ -59,7 +64,7 @@ def test_nothing_below_a_second_together(progress: Progress, clock: Clock) -> No
     clock.now += 60  # the program's own time does not count
     progress.begins("aten::add")
     clock.now += 0.3
-    assert progress.line() is None
+    assert progress.step() is None
     progress.ends("aten::add", True)
     assert progress.cell_ended() is None
 
@@ -69,18 +74,18 @@ def test_the_line_tells_what_how_many_how_long_and_how_long_it_took_before(progr
         compiled(progress, clock, "aten::mm", seconds)
     progress.begins("aten::mm")
     clock.now += 0.3
-    assert progress.line() == "compiling NEFF 4: aten::mm · 0.3 s of about 0.6 s · 1.8 s in all"
+    assert text(progress.step()) == "compiling NEFF 4: aten::mm · 0.3 s of about 0.6 s · 1.8 s in all"
     progress.ends("aten::mm", True)
-    assert progress.line() is None
+    assert progress.step() is None
     compiled(progress, clock, "aten::svd", 0.1, made=False)
-    assert progress.cell_ended() == "compiled 4 NEFFs in 1.9 s"
+    assert text(progress.cell_ended()) == "compiled 4 NEFFs in 1.9 s"
 
 
 def test_short_compiles_are_named_without_their_time(progress: Progress, clock: Clock) -> None:
     for _ in range(20):
         compiled(progress, clock, "aten::add", 0.1)
     progress.begins("aten::add")
-    assert progress.line() == "compiling NEFF 21: aten::add · 2.0 s in all"
+    assert text(progress.step()) == "compiling NEFF 21: aten::add · 2.0 s in all"
 
 
 def test_graphs_are_of_one_kind_and_a_new_cell_begins_anew(progress: Progress, clock: Clock) -> None:
@@ -89,8 +94,8 @@ def test_graphs_are_of_one_kind_and_a_new_cell_begins_anew(progress: Progress, c
     progress.cell_starts()
     progress.begins("graph::graph_1_backward")
     clock.now += 1.5
-    assert progress.line() == "compiling NEFF 1: graph_1_backward · 1.5 s of about 2.0 s · 1.5 s in all"
-    assert progress.cell_ended() == "compiled 0 NEFFs in 1.5 s · graph_1_backward goes on"  # it was interrupted
+    assert text(progress.step()) == "compiling NEFF 1: graph_1_backward · 1.5 s of about 2.0 s · 1.5 s in all"
+    assert text(progress.cell_ended()) == "compiled 0 NEFFs in 1.5 s · graph_1_backward goes on"  # it was interrupted
     progress.cell_starts()
     progress.ends("graph::graph_1_backward", True)
     assert progress.cell_ended() is None
@@ -99,17 +104,17 @@ def test_graphs_are_of_one_kind_and_a_new_cell_begins_anew(progress: Progress, c
 def test_nested_cells_are_one_and_outside_of_cells_there_is_none(progress: Progress, clock: Clock) -> None:
     progress.begins("a")
     clock.now += 2
-    assert progress.line() is not None
+    assert progress.step() is not None
     progress.cell_starts()
     assert progress.cell_ended() is None
     assert progress.cell_ended() is not None
-    assert progress.line() is None
+    assert progress.step() is None
 
 
 def test_a_name_has_bounds(progress: Progress, clock: Clock) -> None:
     progress.begins("graph::" + "x" * 500)
     clock.now += 2
-    assert len(progress.line() or "") < 100
+    assert len(text(progress.step())) < 100
 
 
 def test_one_line_a_cell(progress: Progress, clock: Clock) -> None:
@@ -130,10 +135,10 @@ def test_one_line_a_cell(progress: Progress, clock: Clock) -> None:
     drawer.draw()
     drawer.cell_ended()
     (line,) = lines
-    assert [last for _, last in line.texts] == [False, False, True]
+    assert [step.last for step in line.steps] == [False, False, True]
     drawer.cell_starts()
     drawer.cell_ended()
-    assert len(lines) == 1 and len(line.texts) == 3
+    assert len(lines) == 1 and len(line.steps) == 3
 
 
 def test_a_captured_cell_draws_nothing(progress: Progress, clock: Clock) -> None:
@@ -157,20 +162,58 @@ def test_the_thread_ends_and_is_not_there_before_the_first_compile() -> None:
 def test_a_notebook_line_is_one_output_that_is_replaced() -> None:
     publisher: Any = CapturingDisplayPublisher()  # type: ignore[no-untyped-call]
     line = NotebookLine(publisher)
-    line.show("one <b>", last=False)
-    line.show("two", last=True)
+    line.show(Step("one <b>", 1.0))
+    line.show(Step("two", 2.0, last=True))
     first, second = publisher.outputs
     assert first["data"]["text/plain"] == "one <b>" and "&lt;b&gt;" in first["data"]["text/html"]
     assert [first["update"], second["update"]] == [False, True]
     assert first["transient"] == second["transient"]
 
 
+def test_a_notebook_line_has_a_bar_until_the_cell_has_ended() -> None:
+    publisher: Any = CapturingDisplayPublisher()  # type: ignore[no-untyped-call]
+    line = NotebookLine(publisher)
+    steps = [Step("a", 1.0, 0.42), Step("a", 1.5), Step("a", 2.25), Step("done", 2.5, last=True)]
+    for step in steps:
+        line.show(step)
+    known, here, there, last = (output["data"]["text/html"] for output in publisher.outputs)
+    assert 'aria-valuenow="42"' in known and "width:42.0%" in known
+    assert 'role="progressbar"' in here and "aria-valuenow" not in here, "no estimate"
+    assert here != there, "it moves"
+    assert "progressbar" not in last
+    assert not re.search("<script|<style|src=|href=|url", known + here + last)
+
+
+def test_the_bar_never_leaves_its_place() -> None:
+    publisher: Any = CapturingDisplayPublisher()  # type: ignore[no-untyped-call]
+    line = NotebookLine(publisher)
+    for tenth in range(100):
+        line.show(Step("a", tenth / 10))
+    lefts = [
+        float(re.search(r"margin-left:(\d+\.\d)%", output["data"]["text/html"])[1])  # type: ignore[index]
+        for output in publisher.outputs
+    ]
+    assert min(lefts) < 5 and 70 < max(lefts) <= 75
+
+
+def test_an_estimate_that_was_too_low_is_none(progress: Progress, clock: Clock) -> None:
+    compiled(progress, clock, "aten::mm", 2.0)
+    progress.begins("aten::mm")
+    shares = []
+    for _ in range(3):
+        clock.now += 1
+        step = progress.step()
+        assert step is not None
+        shares.append(step.share)
+    assert shares == [0.5, None, None]
+
+
 def test_a_terminal_line_is_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((31, 24)))
     stream = io.StringIO()
     line = TerminalLine(stream)
-    line.show("x" * 50, last=False)
-    line.show("done", last=True)
+    line.show(Step("x" * 50, 1.0))
+    line.show(Step("done", 2.0, last=True))
     assert stream.getvalue() == f"\r\x1b[K{'x' * 30}\r\x1b[Kdone\n"
 
 

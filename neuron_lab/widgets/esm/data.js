@@ -2,9 +2,7 @@
 const TYPES = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f8: Float64Array };
 
 async function unpack(meta, packed) {
-  const bytes = new Uint8Array(packed.buffer, packed.byteOffset, packed.byteLength);
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const buffer = await new Response(stream).arrayBuffer();
+  const buffer = await inflated(packed, meta.layout.reduce((sum, { type, length }) => sum + length * TYPES[type].BYTES_PER_ELEMENT, 0));
   const tables = { events: {}, memory: {} };
   let offset = 0;
   for (const { table, name, type, length, delta } of meta.layout) {
@@ -27,6 +25,22 @@ async function unpack(meta, packed) {
   return { meta, events, memory, kind: Object.fromEntries(meta.kinds.map((name, i) => [name, i])) };
 }
 
+async function inflated(packed, length) {
+  const stream = new DecompressionStream("gzip");
+  const writer = stream.writable.getWriter();
+  const written = writer.write(new Uint8Array(packed.buffer, packed.byteOffset, packed.byteLength)).then(() => writer.close());
+  const bytes = new Uint8Array(length);
+  let at = 0;
+  for (const reader = stream.readable.getReader(); ; ) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    bytes.set(value, at);
+    at += value.length;
+  }
+  await written;
+  return bytes.buffer;
+}
+
 function summed(differences) {
   const values = new Float64Array(differences.length);
   let value = 0;
@@ -46,10 +60,15 @@ function partOf(kinds) {
   return kinds.map((name) => parts[name] ?? "rest");
 }
 
-// The first index from `from` on whose value is above `limit`; values ascend.
+// The first index from `from` on whose value is above `limit`; values ascend. What is near is found first.
 function firstAbove(values, limit, from = 0) {
   let low = from;
-  let high = values.length;
+  let stride = 1;
+  while (low + stride < values.length && values[low + stride] <= limit) {
+    low += stride;
+    stride *= 2;
+  }
+  let high = Math.min(values.length, low + stride);
   while (low < high) {
     const middle = (low + high) >> 1;
     if (values[middle] > limit) high = middle;

@@ -1,4 +1,16 @@
 // Asks the kernel for the code and the data of a view, and hides the static report above while the view lives.
+
+// A page never lets go of a module: every view of the page shares the one of its code.
+const modules = (globalThis[Symbol.for("neuron_lab.modules")] ??= new Map());
+
+function moduleOf(code) {
+  if (!modules.has(code)) {
+    const url = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
+    modules.set(code, import(url).finally(() => URL.revokeObjectURL(url)));
+  }
+  return modules.get(code);
+}
+
 export default {
   render({ model, el }) {
     const ask = Math.random().toString(36).slice(2);
@@ -12,9 +24,8 @@ export default {
     }
 
     async function show({ code, mount, meta, replaces }, buffers) {
-      const url = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
       try {
-        const module = await import(url);
+        const module = await moduleOf(code);
         if (gone) return;
         clear();
         const stop = await module[mount](el, meta, buffers, (act) => model.send({ act }));
@@ -28,8 +39,6 @@ export default {
       } catch (error) {
         fail(error);
         console.error(error);
-      } finally {
-        URL.revokeObjectURL(url);
       }
     }
 

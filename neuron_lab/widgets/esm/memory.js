@@ -61,7 +61,11 @@ function curveOf({ memory, meta }, info) {
   const own = new Uint32Array(memory.count);
   let n = 0;
   for (let i = 0; i < memory.count; i++) if (memory.core[i] === core) own[n++] = i;
-  const pick = (from) => Float64Array.from({ length: n }, (_, k) => from[own[k]]);
+  const pick = (from) => {
+    const picked = new Float64Array(n);
+    for (let k = 0; k < n; k++) picked[k] = from[own[k]];
+    return picked;
+  };
   const curve = { ...info, at: pick(memory.at), used: pick(memory.used), change: pick(memory.change), line: pick(memory.line) };
   curve.told = !curve.change.some((bytes) => bytes < 0) || curve.change.some((bytes, k) => bytes < 0 && curve.line[k]);
   curve.low = new Float64Array(Math.ceil(n / BLOCK)).fill(Infinity);

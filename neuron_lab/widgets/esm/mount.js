@@ -33,13 +33,14 @@ async function mount(el, given, [packed]) {
     tables.show(store.state);
   };
   source.show(store.state);
+  source.open();
   drawAll();
   const resized = new ResizeObserver(() => root.clientWidth && drawAll());
   resized.observe(root);
   const endTheme = onTheme(() => store.set({ theme: store.state.theme + 1 }));
   root.dataset.drawn = (performance.now() - begun).toFixed(1);
   root.dataset.ready = data.events.count;
-  root.explorer = { store, data, lanes: timeline.lanes }; // for tests: a canvas tells nothing
+  root.explorer = { store, data, timeline }; // for a pair, and for tests: a canvas tells nothing
 
   return () => {
     resized.disconnect();

@@ -10,6 +10,9 @@ async function mountPair(el, { head, sides }, buffers) {
   for (const [i, side] of sides.entries()) stops.push(await mount(boxes[i], { ...side, span }, [buffers[i]]));
   const [one, other] = boxes.map((box) => box.firstElementChild.explorer);
   const linked = new WeakSet(); // a focus that came from the other side goes no further
+  const lanes = one.timeline.lanes;
+  one.timeline.align(other.timeline.lanes);
+  other.timeline.align(lanes);
   link(one, other, linked);
   link(other, one, linked);
   root.dataset.ready = "both";

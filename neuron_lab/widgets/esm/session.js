@@ -15,7 +15,7 @@ async function mountSession(el, { rows, forgotten, colors, labels }) {
       number("compiled", (row) => row.compiled, count, 66, "NEFFs that were made"),
       number("loaded", (row) => row.loaded, count, 56, "NEFFs read from disk"),
       number("fallbacks", (row) => row.fallbacks, count, 68),
-      { title: "findings", width: "minmax(132px,.5fr)", left: true, value: (row) => row.findings.join(" "), text: (row) => [...new Set(row.findings)].join(" ") || "–" },
+      { title: "findings", width: "minmax(172px,.5fr)", left: true, value: (row) => row.findings.join(" "), text: (row) => [...new Set(row.findings)].join(" ") || "–" },
       number("order", (row) => row.order, count, 48, "as they ran"),
       number("wall", (row) => row.wall, duration, 72),
     ],

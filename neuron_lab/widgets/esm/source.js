@@ -34,6 +34,7 @@ function createSource(data, store) {
     for (const [line, { row, bar, spent }] of lines) {
       const found = rows.get(line);
       bar.replaceChildren();
+      row.classList.toggle("nx-most", found?.total === most);
       spent.textContent = found ? duration(found.total) : "";
       if (!found) continue;
       const parts = { compile: found.compile, load: found.load, device: found.device, fallback: found.cpu };
@@ -41,7 +42,7 @@ function createSource(data, store) {
       for (const [part, ns] of Object.entries(parts))
         if (ns > 0) bar.append(make("span", { style: `width:${(100 * ns) / most}%;background:${meta.colors[part]}` }));
       row.title = [
-        `${plural(found.calls, "call")}, ${duration(found.total)}`,
+        `${plural(found.calls, "call")}, ${duration(found.total)}${found.total === most ? ", the slowest line" : ""}`,
         found.compile ? `compile ${duration(found.compile)}` : "",
         found.load ? `load from disk ${duration(found.load)}` : "",
         found.device ? `device ${duration(found.device)}` : "",
@@ -67,7 +68,13 @@ function createSource(data, store) {
     if (top < box.scrollTop || top + row.offsetHeight > box.scrollTop + box.clientHeight) box.scrollTop = top - box.clientHeight / 3;
   }
 
+  // What one looks for first is in sight.
+  function open() {
+    const slowest = element.querySelector(".nx-most");
+    if (slowest) reveal(slowest);
+  }
+
   store.on(show, "range");
   store.on(point, "focus");
-  return { element, show, empty: !meta.sources.length };
+  return { element, show, open, empty: !meta.sources.length };
 }

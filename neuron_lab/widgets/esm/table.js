@@ -35,11 +35,10 @@ function createTable({ label, columns, pick, chosen }) {
   function arrange() {
     const begun = performance.now();
     const { value } = columns[sort.column];
-    const down = sort.down ? -1 : 1;
-    const keys = columns[sort.column].left ? ranks(rows, value) : Float64Array.from({ length: rows.length }, (_, i) => value(rows.at(i)));
-    order = new Uint32Array(rows.length);
-    for (let i = 0; i < order.length; i++) order[i] = i;
-    order.sort((a, b) => (keys[a] - keys[b]) * down || a - b);
+    const texts = rows.length && typeof value(rows[0]) === "string" ? ranks(Array.from(rows, value)) : null;
+    const keys = texts ? Float64Array.from(texts) : new Float64Array(rows.length);
+    if (!texts) for (let i = 0; i < keys.length; i++) keys[i] = value(rows[i]);
+    order = sortedBy(keys, sort.down);
     heads.forEach((button, at) => {
       button.parentElement.setAttribute("aria-sort", at !== sort.column ? "none" : sort.down ? "descending" : "ascending");
       button.textContent = columns[at].title + (at !== sort.column ? "" : sort.down ? " ▾" : " ▴");
@@ -52,17 +51,19 @@ function createTable({ label, columns, pick, chosen }) {
     const room = Math.ceil(scroller.clientHeight / ROW) + 1;
     const shown = [];
     for (let at = first; at < Math.min(rows.length, first + room); at++) {
-      const row = rows.at(order[at]);
+      const row = rows[order[at]];
       shown.push(make("div", { class: `nx-tr${chosen(row) ? " nx-chosen" : ""}${at === active ? " nx-active" : ""}`, role: "row", "aria-rowindex": at + 2, "aria-selected": chosen(row), style: `grid-template-columns:${grid}`, onclick: () => { active = at; pick(row); } },
         ...columns.map((column) => make("div", { role: "cell", class: column.left ? "nx-left" : null, title: column.left ? column.text(row) : null }, column.draw ? column.draw(row) : column.text(row)))));
     }
+    if (!rows.length) shown.push(make("div", { class: "nx-nothing", role: "row" }, make("div", { role: "cell" }, "nothing to show")));
     body.replaceChildren(...shown);
+    head.style.paddingRight = `${6 + scroller.offsetWidth - scroller.clientWidth}px`; // beside the scroll bar
     body.style.top = `${heightOf() < TALLEST_SPACER ? first * ROW : scroller.scrollTop}px`;
   }
 
   scroller.addEventListener("keydown", (event) => {
     const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity };
-    if (event.key === "Enter" && rows.length) pick(rows.at(order[active]));
+    if (event.key === "Enter" && rows.length) pick(rows[order[active]]);
     else if (event.key in moves) {
       active = Math.max(0, Math.min(rows.length - 1, active + moves[event.key]));
       if (active < firstInSight() || active >= firstInSight() + Math.floor(scroller.clientHeight / ROW)) scroller.scrollTop = (active / Math.max(1, rows.length)) * heightOf();
@@ -75,7 +76,7 @@ function createTable({ label, columns, pick, chosen }) {
   return {
     element,
     draw,
-    // `found` has `length` and `at(index)`.
+    // `found` is an array, typed or not.
     show(found) {
       rows = found;
       active = Math.min(active, Math.max(0, rows.length - 1));
@@ -86,12 +87,4 @@ function createTable({ label, columns, pick, chosen }) {
       draw();
     },
   };
-}
-
-// Numbers that sort as the texts do; most rows share a few texts.
-function ranks(rows, value) {
-  const texts = new Map();
-  for (let i = 0; i < rows.length; i++) texts.set(value(rows.at(i)), 0);
-  [...texts.keys()].sort().forEach((text, at) => texts.set(text, at));
-  return Float64Array.from({ length: rows.length }, (_, i) => texts.get(value(rows.at(i))));
 }

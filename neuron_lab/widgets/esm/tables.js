@@ -31,12 +31,13 @@ function createTables(data, store) {
     pick: (row) => store.set({ focus: chosenLine(row) ? null : { line: row.line } }),
     chosen: chosenLine,
   });
+  const byName = { labels: ranks(meta.labels), kinds: ranks(meta.kinds), places: ranks(meta.places) };
   const calls = createTable({
     label: "events",
     columns: [
-      { title: "event", width: "minmax(110px,1fr)", left: true, value: (i) => meta.labels[events.label[i]], text: (i) => meta.labels[events.label[i]] },
-      { title: "kind", width: "66px", left: true, value: (i) => meta.kinds[events.kind[i]], text: (i) => meta.kinds[events.kind[i]] },
-      { title: "line", width: "92px", left: true, value: (i) => meta.places[events.line[i]], text: (i) => meta.places[events.line[i]] },
+      { title: "event", width: "minmax(110px,1fr)", left: true, value: (i) => byName.labels[events.label[i]], text: (i) => meta.labels[events.label[i]] },
+      { title: "kind", width: "66px", left: true, value: (i) => byName.kinds[events.kind[i]], text: (i) => meta.kinds[events.kind[i]] },
+      { title: "line", width: "92px", left: true, value: (i) => byName.places[events.line[i]], text: (i) => meta.places[events.line[i]] },
       number("at", (i) => events.begin[i], duration, 68),
       number("bytes", (i) => events.bytes[i], size, 68),
       number("device", (i) => events.device[i], duration, 68),

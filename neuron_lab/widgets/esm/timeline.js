@@ -5,17 +5,21 @@ const TALLEST = 340;
 
 function createTimeline(data, store, say) {
   const { events, meta } = data;
-  const lanes = layLanes(data);
+  let [lanes, focused, rowHeight, height] = [[], [], 0, 0];
+  let width = 1;
+  arrange(layLanes(data));
   const parts = partOf(meta.kinds);
   const colors = parts.map((part) => meta.colors[part]);
-  const rowCount = lanes.reduce((sum, lane) => sum + lane.rows.length, 0);
-  const rowHeight = Math.max(7, Math.min(15, Math.floor((TALLEST - RULER - 6 * lanes.length) / Math.max(1, rowCount))));
-  const height = RULER + lanes.reduce((sum, lane) => sum + laneHeight(lane), 0) + 4;
   const canvas = make("canvas", { class: "nx-canvas", tabindex: 0, role: "application", "aria-label": label() });
   const tip = make("div", { class: "nx-tip", role: "status", hidden: true });
   const element = make("div", { class: "nx-timeline" }, canvas, tip);
-  let focused = lanes;
-  let width = 1;
+
+  function arrange(found) {
+    lanes = focused = found;
+    const rowCount = lanes.reduce((sum, lane) => sum + lane.rows.length, 0);
+    rowHeight = Math.max(7, Math.min(15, Math.floor((TALLEST - RULER - 6 * lanes.length) / Math.max(1, rowCount))));
+    height = RULER + lanes.reduce((sum, lane) => sum + laneHeight(lane), 0) + 4;
+  }
 
   function laneHeight(lane) {
     return Math.max(13, lane.rows.length * (rowHeight + 1)) + 5;
@@ -46,7 +50,7 @@ function createTimeline(data, store, say) {
       });
       y += laneHeight(lane);
     }
-    context.globalAlpha = 1;
+    drawEnd(context, view, ink);
     drawRange(context, view, range, ink);
     element.dataset.frames = Number(element.dataset.frames ?? 0) + 1;
   }
@@ -67,26 +71,49 @@ function createTimeline(data, store, say) {
   }
 
   function drawRow(context, row, view, top, alpha) {
-    let color = "";
     const named = [];
+    let color = "";
+    let [from, to, high] = [0, 0, 0]; // pixels alike that follow each other are one rectangle
+    const paint = () => to > from && context.fillRect(GUTTER + from, top + rowHeight - high, to - from, high);
     context.globalAlpha = alpha;
-    eachBar(row, view, width, (i, left, wide) => {
-      if (colors[events.kind[i]] !== color) context.fillStyle = color = colors[events.kind[i]];
-      context.fillRect(GUTTER + left, top, wide > 3 ? wide - 0.5 : wide, rowHeight);
+    eachBar(row, view, width, (i, left, wide, share) => {
+      const own = colors[events.kind[i]];
+      const height = rowHeight * (0.15 + 0.85 * Math.min(1, Math.ceil(8 * share) / 8));
+      if (wide > 1 || own !== color || height !== high || left > to) {
+        paint();
+        from = left;
+        high = height;
+        if (own !== color) context.fillStyle = color = own;
+      }
+      to = left + (wide > 3 ? wide - 0.5 : wide);
       if (wide > 24) named.push([i, left, wide]);
     });
+    paint();
     return named;
   }
 
   function drawNames(context, named, top) {
     if (rowHeight < 11) return;
-    context.fillStyle = "#fff";
+    context.fillStyle = "#000"; // on every colour of a part it has more contrast than white
     context.globalAlpha = 1;
     for (const [i, left, wide] of named) {
       const room = Math.floor((wide - 6) / 6.3);
       const name = withoutAten(meta.labels[events.label[i]]);
       context.fillText(name.length > room ? `${name.slice(0, room - 1)}…` : name, GUTTER + left + 3, top + rowHeight / 2 + 0.5);
     }
+  }
+
+  // Beside a longer recording: where this one ended.
+  function drawEnd(context, view, ink) {
+    if (meta.full > meta.wall && view.end > meta.wall) {
+      const x = GUTTER + Math.max(0, ((meta.wall - view.begin) / (view.end - view.begin)) * width);
+      context.fillStyle = ink;
+      context.globalAlpha = 0.7;
+      if (view.begin <= meta.wall) context.fillRect(x, RULER, 1, height - RULER);
+      const words = `ended at ${duration(meta.wall)}`;
+      if (x + context.measureText(words).width + 6 < GUTTER + width) context.fillText(words, x + 6, height - 12);
+    }
+    context.globalAlpha = 1;
   }
 
   function drawRange(context, view, range, ink) {
@@ -138,7 +165,18 @@ function createTimeline(data, store, say) {
     focused = focus ? lanes.map((lane) => ({ rows: lane.rows.map((row) => filterRow(row, (i) => matches(focus, events, i))) })) : lanes;
     draw(store.state);
   }, "focus");
-  return { element, draw, lanes };
+  return {
+    element,
+    draw,
+    get lanes() {
+      return lanes;
+    },
+    // Before anything is in focus.
+    align(others) {
+      arrange(joinLanes(lanes, others));
+      draw(store.state);
+    },
+  };
 }
 
 const timeAt = (view, x, width) => view.begin + ((x - GUTTER) / width) * (view.end - view.begin);

@@ -1,0 +1,95 @@
+"""Parts of the browser's side on their own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page
+
+from neuron_lab.report import Report, View
+from neuron_lab.widgets import _code, payload
+from tests.fakes.recordings import long_recording
+
+_CALL = """async ([code, body, given]) => {
+  const url = URL.createObjectURL(new Blob([`${code}\\nexport const run = (given) => { ${body} };`], {type: 'text/javascript'}));
+  return (await import(url)).run(given);
+}"""
+
+
+def called(page: Page, body: str, given: object) -> Any:
+    """What a function of this body returns; the parts are in its scope."""
+    return page.evaluate(_CALL, [_code.module(), body, given])
+
+
+@pytest.mark.parametrize("down", [False, True])
+@pytest.mark.parametrize("most", [0, 3, 70_000, 2.0**52])
+def test_numbers_sort_and_equal_ones_stay_in_their_order(page: Page, down: bool, most: float) -> None:
+    random = np.random.default_rng(0)
+    keys = random.integers(0, int(most), 5_000, endpoint=True) / 7
+    expected = np.argsort(-keys if down else keys, kind="stable")
+    found = called(page, "return Array.from(sortedBy(Float64Array.from(given[0]), given[1]));", [keys.tolist(), down])
+    assert found == expected.tolist()
+
+
+def test_nothing_sorts_and_texts_have_ranks(page: Page) -> None:
+    assert called(page, "return sortedBy(new Float64Array(0)).length;", None) == 0
+    assert called(page, "return ranks(given);", ["b", "", "a", "b"]) == [2, 0, 1, 2]
+
+
+@pytest.mark.parametrize("start", [0, 1, 500, 999, 1000])
+def test_search_finds_the_first_above(page: Page, start: int) -> None:
+    values = np.sort(np.random.default_rng(1).integers(0, 300, 1_000))
+    limits = [-1, 0, 17, 150, 299, 300]
+    expected = [max(start, int(np.searchsorted(values, limit, side="right"))) for limit in limits]
+    body = "return given[1].map((limit) => firstAbove(Float64Array.from(given[0]), limit, given[2]));"
+    assert called(page, body, [values.tolist(), limits, start]) == expected
+
+
+@pytest.mark.parametrize(("pitch", "share"), [(20, 0.5), (11, 10 / 11), (100, 0.1), (500, 1)])
+def test_a_pixel_of_many_events_tells_how_much_of_its_time_they_take(page: Page, pitch: float, share: float) -> None:
+    """Events of 10 ns and one of `pitch` after each; a pixel is 1 µs, or where they are few, 20 ns."""
+    count, scale = (1_000, 1e-3) if pitch < 500 else (10, 0.05)
+    begin = [pitch * at for at in range(count)]
+    body = """const row = {index: Uint32Array.from(given.begin, (_, i) => i), begin: Float64Array.from(given.begin),
+      end: Float64Array.from(given.begin, (at) => at + 10)};
+    const found = [];
+    eachBar(row, {begin: 0, end: given.end}, given.width, (i, left, wide, share) => found.push([left, wide, share]));
+    return found;"""
+    end = pitch * count
+    found = called(page, body, {"begin": begin, "end": end, "width": end * scale})
+    if pitch < 500:
+        assert len(found) == pytest.approx(end * scale, abs=2), "one a pixel"
+        assert sum(part for _, _, part in found) == pytest.approx(count * 10 * scale)
+        assert found[3][2] == pytest.approx(share, rel=0.15)
+    else:
+        assert [(left, wide, part) for left, wide, part in found] == [(at * scale, 1, 0.5) for at in begin]
+
+
+_FRONT_END = """async ([loader, reply, columns]) => {
+  document.body.innerHTML = '<div class="nrn">the report</div><div id="place"></div>';
+  const heard = [];
+  const bytes = Uint8Array.from(columns);
+  const model = {
+    on: (_, hear) => heard.push(hear),
+    off: (_, hear) => heard.splice(heard.indexOf(hear), 1),
+    send: ({ask}) => ask && heard.forEach((hear) => hear({...reply, to: ask}, [new DataView(bytes.buffer)])),
+  };
+  const url = URL.createObjectURL(new Blob([loader], {type: 'text/javascript'}));
+  window.end = (await import(url)).default.render({model, el: document.querySelector('#place')});
+  window.heard = heard;
+}"""
+
+
+def test_a_front_end_that_is_not_jupyters_keeps_the_report_above(page: Page) -> None:
+    """As VS Code and Colab: a widget is drawn, and outputs stand in other elements, or other frames."""
+    found = payload(Report(long_recording(100)), View())
+    reply = {"code": _code.module(), "mount": "mount", "meta": found.meta, "replaces": True}
+    page.evaluate(_FRONT_END, [_code.loader(), json.loads(json.dumps(reply)), list(found.columns)])
+    page.locator(".nx[data-ready]").wait_for()
+    assert page.get_by_text("the report", exact=True).is_visible()
+    page.evaluate("() => window.end()")
+    assert page.locator(".nx").count() == 0
+    assert page.evaluate("() => window.heard.length") == 0
