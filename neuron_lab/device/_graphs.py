@@ -12,6 +12,8 @@ from neuron_lab.device._resolve import resolve
 
 # How torch._dynamo.convert_frame writes a frame of the stack that led to a compile (torch 2.13).
 _FRAME = re.compile(r"Line: (\d+), Name: (.*), Filename: (.*)")
+# How it calls what comes after a graph break (torch._dynamo.resume_execution): the rest of a function has a code of its own.
+_REST = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)")
 _LONGEST = 4000
 _MOST = 64
 
@@ -20,7 +22,7 @@ def graph_compiles(since_ns: int, until_ns: int) -> tuple[list[tuple[Any, ...]],
     """The functions that Dynamo traced between two times of `time.time_ns()`, oldest first, and whether older ones are lost.
 
     (graph, function, file, first line, where, unix_ns, duration_ns, reasons, failure): `graph` is Dynamo's "2/1", the second compile
-    of function 2; `where` the user's line that called, (file, first line, function, line) or None; `reasons` the guard that
+    of function 2; `function` is "f", or "f after line 4" after a graph break there; `where` the user's line that called, (file, first line, function, line) or None; `reasons` the guard that
     failed of each compile before, the newest first, () for a function's first; `failure` why nothing was compiled, "" when it was.
     Dynamo keeps the newest 64.
     """
@@ -85,7 +87,7 @@ def _row(item: Any, function: Any, begun_ns: int, reasons: tuple[str, ...]) -> t
     duration_ns = max(0, item.end_time_us * 1000 - begun_ns) if item.end_time_us else 0
     return (
         str(item.compile_id),
-        str(function.co_name) if function is not None else "",
+        _REST.sub(r"\1 after line \2", str(function.co_name)) if function is not None else "",
         str(function.co_filename) if function is not None else "",
         int(function.co_firstlineno or 0) if function is not None else 0,
         _caller(str(item.compile_id), begun_ns, duration_ns) or _user_frame(item.stack_trace or ()),

@@ -35,9 +35,11 @@ class Origin:
 
     @property
     def place(self) -> str:
-        """ "net.py line 12", "" for none; a cell has no name that would last."""
+        """ "net.py line 12"; a cell has no name that would last, and what a program has generated has no place: ""."""
         path = Path(self.file)
-        return f"{path.name if path.is_file() else 'a cell,'} line {self.line}" if self.file else ""
+        if path.is_file():
+            return f"{path.name} line {self.line}"
+        return f"a cell, line {self.line}" if self.file and is_user_file(self.file) else ""
 
     def at_its_line(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """`compiled` called from a frame that stands where the program goes on after a graph break.

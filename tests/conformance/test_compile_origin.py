@@ -14,7 +14,9 @@ import torch
 from torch import Tensor, nn
 
 import neuron_lab
+from neuron_lab import device
 from neuron_lab.emulator import dispatch, events
+from neuron_lab.emulator._origin import Origin
 from tests.emulated import DEVICE
 
 pytestmark = pytest.mark.filterwarnings(
@@ -105,6 +107,20 @@ def test_a_graph_is_named_after_its_function(program: Any, name: str, function: 
     assert account.place == ("" if code is None else f"{Path(code.co_filename).name} line {code.co_firstlineno}")
 
 
+@pytest.mark.parametrize(
+    ("file", "place"),
+    [
+        (__file__, f"{Path(__file__).name} line 7"),
+        ("<ipython-input-3-0a>", "a cell, line 7"),
+        ("/tmp/ipykernel_9/0a.py", "a cell, line 7"),
+        ("<eval_with_key>.3", ""),
+        ("", ""),
+    ],
+)
+def test_a_place_is_a_file_or_a_cell(file: str, place: str) -> None:
+    assert Origin("f", file, 7, "f", 7).place == place
+
+
 def test_numbers_count_the_graphs_of_one_name() -> None:
     ops = [made(lambda n=n: compiled(shifted)(torch.ones(n, device=DEVICE)))[0].op for n in (2, 3)]
     first, second = (int(op.rsplit("_", 2)[1]) for op in ops)
@@ -132,7 +148,7 @@ def test_an_equal_graph_of_another_function_is_the_same_neff() -> None:
 def test_after_a_break_a_graph_stands_where_the_program_goes_on() -> None:
     lines, start = inspect.getsourcelines(broken)
     at = {text.strip(): start + index for index, text in enumerate(lines)}
-    call, x = compiled(broken), torch.ones(3, device=DEVICE)
+    call, x, begun = compiled(broken), torch.ones(3, device=DEVICE), time.time_ns()
     for _ in range(2):  # cold, then warm
         session = events.hook()
         session.start()
@@ -142,4 +158,8 @@ def test_after_a_break_a_graph_stands_where_the_program_goes_on() -> None:
         assert {(where[1], where[2]) for where in wheres} == {(start, "broken")}
         ends = at["return z - 1 if flag else z"]
         assert {where[3] for where in wheres} == {start, at["z = y * 2"], ends}
-        assert at["torch._dynamo.graph_break()"] not in {row[2][3] for row in log.line_peaks if row[2] is not None}
+        broke = at["torch._dynamo.graph_break()"]
+        assert broke not in {row[2][3] for row in log.line_peaks if row[2] is not None}
+    traced, _ = device.graph_compiles(begun, time.time_ns())
+    branch = at["if z.sum() > 1000:"]
+    assert [row[1] for row in traced] == ["broken", f"broken after line {broke}", f"broken after line {branch}"]
