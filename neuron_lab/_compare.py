@@ -11,17 +11,18 @@ from typing import Any
 from neuron_lab import device
 from neuron_lab._closeness import differences, same_values
 from neuron_lab._compiled import Breaks, compiled_anew, dynamo_as_before, start_compilers
-from neuron_lab._pace import Pace
 from neuron_lab._trial import CompileTrial
 from neuron_lab.errors import DeviceProblem, UsageProblem
 from neuron_lab.recording import Recorder, Surroundings, environment, measured
 from neuron_lab.report import Report, Trial, TrialSide
 
-_WARM_UP = 2
-# What slows a call down is never the program: of the first calls made within so much time the fastest is told.
-_COLD_RUNS = 4
+# Other work on the machine only ever makes a call longer: of the first calls made within so much time the fastest is told.
+_COLD_RUNS = 6
 _COLD_BUDGET_NS = 12 * 10**9
-_PATIENCE_NS = 3 * 10**9  # for rounds in which the machine runs at its full pace
+# As many rounds as asked for are told, of those between all first calls; more are made while these are not as alike as that.
+_BATCH = 5
+_ALIKE = 1.1
+_PATIENCE_NS = 3 * 10**9
 
 Clock = Callable[[], int]
 
@@ -39,8 +40,8 @@ def compare(
     """Run `function(*args, **kwargs)` eagerly and under `torch.compile(backend="neuron")`.
 
     Both start each call from the same tensors and random numbers. The first calls are cold: the NEFF cache, on disk and in
-    memory, is an empty one for the time being, and the compilers have been started; the fastest of up to four is told. Then
-    `rounds` warm calls of each, in turns, synchronised; a round in which others slowed the machine down is repeated, for 3 s at most. Parameters, buffers, gradients, optimizer state, random numbers, grad mode,
+    memory, is an empty one for the time being, and the compilers have been started; the fastest of up to six is told. Besides
+    there are warm calls of each in turns, synchronised, between the first calls and after them; the fastest `rounds` are told. Parameters, buffers, gradients, optimizer state, random numbers, grad mode,
     default device, NEFF cache and what Dynamo has compiled for you are as before.
 
     train: run backward from the result, a loss or an object with `.loss`, and compare the gradients too. A function that runs
@@ -72,7 +73,7 @@ def compare(
     name = label or str(getattr(function, "__qualname__", type(function).__name__))
     state = State(function, (args, kwargs))
     run = _Step(function, args, kwargs, train, {id(tensor): name for name, tensor in state.tensors.items()})
-    bench = _Bench(hook, state, clock, Pace(clock))
+    bench = _Bench(hook, state, clock)
     try:
         with measured(), device.fresh_caches(), dynamo_as_before():
             return CompileTrial(_trial(name, run, bench, rounds))
@@ -118,7 +119,6 @@ class _Bench:
     hook: Any
     state: Any
     clock: Clock
-    pace: Pace
 
     def timed(self, call: Callable[[], Any], begin: Callable[[], None] = lambda: None) -> tuple[int, Any]:
         """Nanoseconds of one synchronised call, and what it gave; `begin` is called when everything is in place."""
@@ -172,11 +172,12 @@ def _trial(label: str, run: _Step, bench: _Bench, rounds: int) -> Trial:
         first_compiled = bench.cold(compiled)
     _, result = bench.timed(compiled)
     outputs = differences(bench.left(result), expected)
-    colds = _cold_again(bench, first, lambda: eager)
-    compiled_colds = _cold_again(bench, first_compiled, lambda: _compiled(run))
-    reload_ns = min(bench.timed(_compiled(run))[0] for _ in compiled_colds)
-    turns, repeated = _at_full_pace(bench, eager, compiled, rounds)
-    eager_ns, compiled_ns = zip(*turns, strict=True)
+    turns = _Turns(bench, eager, compiled)
+    colds = _cold_again(bench, first, lambda: eager, turns)
+    compiled_colds = _cold_again(bench, first_compiled, lambda: _compiled(run), turns)
+    reload_ns = _reload_ns(bench, run, len(compiled_colds), turns)
+    told = turns.fastest(rounds)
+    eager_ns, compiled_ns = zip(*told, strict=True)
     _, _, eager_warm = bench.recorded(eager)
     _, _, compiled_warm = bench.recorded(compiled)
     summary = first.report.summary
@@ -187,7 +188,7 @@ def _trial(label: str, run: _Step, bench: _Bench, rounds: int) -> Trial:
         eager=_side("eager", colds, eager_warm, eager_ns),
         compiled=_side("compiled", compiled_colds, compiled_warm, compiled_ns),
         reload_ns=reload_ns,
-        repeated=repeated,
+        left_out=len(turns.taken) - rounds,
         graphs=breaks.graphs,
         breaks=breaks.found,
         outputs=outputs,
@@ -233,43 +234,58 @@ class _Cold:
     report: Report
 
 
-def _cold_again(bench: _Bench, first: _Cold, anew: Callable[[], Callable[[], Any]]) -> list[_Cold]:
+class _Turns:
+    """Warm calls in turns, (eager, compiled) in nanoseconds: in batches, spread over the time that the comparison takes."""
+
+    def __init__(self, bench: _Bench, eager: Callable[[], Any], compiled: Callable[[], Any]) -> None:
+        self._bench, self._eager, self._compiled = bench, eager, compiled
+        self.taken: list[tuple[int, int]] = []
+
+    def take(self) -> None:
+        """A batch; what ran before it may have left nothing in the processor's caches, so there is one round more."""
+        self._turn()
+        for _ in range(_BATCH):
+            self.taken.append(self._turn())
+
+    def fastest(self, rounds: int) -> list[tuple[int, int]]:
+        """So many rounds, in the order in which they were taken."""
+        until = self._bench.clock() + _PATIENCE_NS
+        while len(self.taken) < rounds or (not self._alike(rounds) and self._bench.clock() < until):
+            self.take()
+        least = sorted(range(len(self.taken)), key=lambda index: sum(self.taken[index]))[:rounds]
+        return [self.taken[index] for index in sorted(least)]
+
+    def _alike(self, rounds: int) -> bool:
+        lengths = sorted(map(sum, self.taken))
+        return lengths[rounds - 1] <= lengths[0] * _ALIKE
+
+    def _turn(self) -> tuple[int, int]:
+        """One call of each; who goes first changes from round to round."""
+        if len(self.taken) % 2:
+            took, _ = self._bench.timed(self._compiled)
+            return self._bench.timed(self._eager)[0], took
+        took, _ = self._bench.timed(self._eager)
+        return took, self._bench.timed(self._compiled)[0]
+
+
+def _cold_again(bench: _Bench, first: _Cold, anew: Callable[[], Callable[[], Any]], turns: _Turns) -> list[_Cold]:
     """More first calls of the same program, as far as the time allows."""
     runs = [first]
     while len(runs) < _COLD_RUNS and sum(run.took_ns for run in runs) + first.took_ns <= _COLD_BUDGET_NS:
+        turns.take()
         call = anew()
         with device.fresh_caches():
             runs.append(bench.cold(call))
     return runs
 
 
-def _at_full_pace(
-    bench: _Bench, eager: Callable[[], Any], compiled: Callable[[], Any], rounds: int
-) -> tuple[list[tuple[int, int]], int]:
-    """Warm calls in turns: the rounds that the machine disturbed least, and how many others there were."""
-    taken: list[tuple[int, tuple[int, int]]] = []
-    pace, begun = bench.pace, bench.clock()
-    for round_ in range(-_WARM_UP, 0):
-        _turn(bench, eager, compiled, round_)
-    before = pace.look()
-    while len(taken) < rounds or (
-        sum(pace.is_full(look) for look, _ in taken) < rounds and bench.clock() - begun < _PATIENCE_NS
-    ):
-        turn = _turn(bench, eager, compiled, len(taken))
-        after = pace.look()
-        taken.append((max(before, after), turn))
-        before = after
-    least = sorted(range(len(taken)), key=lambda index: taken[index][0])[:rounds]
-    return [taken[index][1] for index in sorted(least)], len(taken) - rounds
-
-
-def _turn(bench: _Bench, eager: Callable[[], Any], compiled: Callable[[], Any], round_: int) -> tuple[int, int]:
-    """One call of each; who goes first changes from round to round."""
-    if round_ % 2:
-        took, _ = bench.timed(compiled)
-        return bench.timed(eager)[0], took
-    took, _ = bench.timed(eager)
-    return took, bench.timed(compiled)[0]
+def _reload_ns(bench: _Bench, run: _Step, runs: int, turns: _Turns) -> int:
+    """The fastest of so many first calls whose NEFFs are on disk."""
+    found = []
+    for _ in range(runs):
+        turns.take()
+        found.append(bench.timed(_compiled(run))[0])
+    return min(found)
 
 
 def _side(name: str, colds: list[_Cold], warm: Report, warm_ns: tuple[int, ...]) -> TrialSide:

@@ -98,6 +98,9 @@ def _notes(trial: Trial) -> list[str]:
         notes.append(f"… {plural(len(trial.breaks) - _BREAKS, 'more break')}, see .breaks")
     if len(trial.outputs) > _OUTPUTS:
         notes.append(f"… {plural(len(trial.outputs) - _OUTPUTS, 'more output')} closer than these, see .outputs")
-    if trial.repeated:
-        notes.append(f"{plural(trial.repeated, 'round')} left out, in which other work slowed the machine down")
+    if trial.left_out:
+        kept = len(trial.eager.warm_ns)
+        notes.append(
+            f"warm calls: the fastest {kept} of {kept + trial.left_out} rounds, for other work only slows them down"
+        )
     return notes

@@ -57,8 +57,8 @@ class OutputDifference:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Everything one comparison measured. `reload_ns` is the first compiled call when its NEFFs are already on disk; `repeated` counts
-    the rounds that were left out because the machine was slowed down by others."""
+    """Everything one comparison measured. `reload_ns` is the first compiled call when its NEFFs are already on disk; `left_out` counts
+    the rounds beside the fastest, which alone are told."""
 
     label: str
     device: str
@@ -66,7 +66,7 @@ class Trial:
     eager: TrialSide
     compiled: TrialSide
     reload_ns: int
-    repeated: int
+    left_out: int
     graphs: int
     breaks: tuple[GraphBreak, ...]
     outputs: tuple[OutputDifference, ...]
