@@ -163,3 +163,18 @@ def test_after_a_break_a_graph_stands_where_the_program_goes_on() -> None:
     traced, _ = device.graph_compiles(begun, time.time_ns())
     branch = at["if z.sum() > 1000:"]
     assert [row[1] for row in traced] == ["broken", f"broken after line {broke}", f"broken after line {branch}"]
+
+
+def test_a_compiled_backward_stands_on_the_line_that_asked_for_it() -> None:
+    fast = compiled(nn.Linear(4, 2).to(DEVICE))
+    x = torch.ones(3, 4, device=DEVICE)
+    fast(x).sum().backward()
+    session = events.hook()
+    session.start()
+    loss = fast(x).sum()
+    loss.backward()
+    log = session.stop()
+    lines, start = inspect.getsourcelines(test_a_compiled_backward_stands_on_the_line_that_asked_for_it)
+    at = {text.strip(): start + index for index, text in enumerate(lines)}
+    (where,) = (row[9] for row in log.totals if row[0].endswith("_backward"))
+    assert where[3] == at["loss.backward()"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -59,8 +61,9 @@ class Callers:
         if torch._C._current_graph_task_id() >= 0:
             phase = "backward"
         looking, beyond = True, 0
-        frame = self._innermost()
-        while frame is not None and (where is None or (looking and beyond < _BEYOND)):
+        for frame in self._frames(phase):
+            if where is not None and not (looking and beyond < _BEYOND):
+                break
             code = frame.f_code
             beyond += where is not None
             if looking and code is rules.module_call:
@@ -72,15 +75,22 @@ class Callers:
                 looking = False
             if where is None and _is_user_file(code.co_filename):
                 where = code.co_filename, code.co_firstlineno, code.co_qualname, frame.f_lineno
-            frame = frame.f_back
         return Caller(where, module, phase)
 
-    def _innermost(self) -> FrameType | None:
+    def _frames(self, phase: str) -> Iterator[FrameType]:
+        """From the innermost outwards. Autograd's threads run no Python but a mode's and that of libraries: the line that waits for them
+        in the recording thread is the caller's, so its frames come next."""
         frame: FrameType | None = sys._getframe()
         while frame is not None and _is_ours(frame.f_code.co_filename):
             frame = frame.f_back
-        # Autograd's threads run no Python but a mode's: the line that waits for them in the recording thread is the caller's.
-        return frame or sys._current_frames().get(self._owner)
+        waits = (frame is None or phase == "backward") and threading.get_ident() != self._owner
+        while frame is not None:
+            yield frame
+            frame = frame.f_back
+        frame = sys._current_frames().get(self._owner) if waits else None
+        while frame is not None:
+            yield frame
+            frame = frame.f_back
 
     def _path(self, frame: FrameType) -> str | None:
         module = frame.f_locals.get("self")

@@ -129,12 +129,9 @@ bool is_optimizer(PyObject* code) {
   return std::find(codes.begin(), codes.end(), code) != codes.end();
 }
 
-PyFrameObject* innermost(PyThreadState* owner) {
-  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
-  // Autograd's threads run no Python: the line that waits for them in the recording thread is the caller's.
-  if (!frame && owner && is_alive(owner))
-    frame = PyThreadState_GetFrame(owner);
-  return frame;
+// Where a recording thread stands: while autograd's threads work, in the line that waits for them.
+PyFrameObject* waiting(PyThreadState* owner) {
+  return owner && owner != PyThreadState_Get() && is_alive(owner) ? PyThreadState_GetFrame(owner) : nullptr;
 }
 
 } // namespace
@@ -146,8 +143,15 @@ Frame user_frame(Session& session, Look look) {
     out.phase = Phase::backward;
   bool looking = look == Look::all && g_frame_rules.module_call;
   int beyond = 0;
-  PyFrameObject* frame = innermost(session.owner);
-  for (; frame && (!out.code || (looking && beyond < kBeyond)); step_out(frame)) {
+  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
+  bool waits = !frame || out.phase == Phase::backward; // autograd's threads run no Python, or that of libraries alone
+  for (;; step_out(frame)) {
+    if (!frame && waits && !out.code) {
+      frame = waiting(session.owner);
+      waits = false;
+    }
+    if (!frame || (out.code && !(looking && beyond < kBeyond)))
+      break;
     PyCodeObject* code = PyFrame_GetCode(frame); // new reference
     PyObject* same = reinterpret_cast<PyObject*>(code);
     beyond += out.code != nullptr;
