@@ -96,10 +96,11 @@ def _place() -> tuple[str, str] | None:
     """The cell that runs and this run of it, where the front end tells."""
     from IPython.core.getipython import get_ipython
 
-    kernel = getattr(get_ipython(), "kernel", None)
-    if kernel is None:
+    # ipykernel has it; other kernels of Python may not.
+    get_parent = getattr(getattr(get_ipython(), "kernel", None), "get_parent", None)
+    if get_parent is None:
         return None
-    request = kernel.get_parent()
+    request = get_parent()
     cell = request.get("metadata", {}).get("cellId")
     return None if cell is None else (cell, request["header"]["msg_id"])
 

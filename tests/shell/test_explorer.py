@@ -19,7 +19,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 @pytest.fixture
 def watched(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
     """A kernel that Jupyter's server started."""
-    monkeypatch.setattr(shell.ip, "kernel", SimpleNamespace(get_parent=dict), raising=False)
+    monkeypatch.setattr(shell.ip, "kernel", SimpleNamespace(), raising=False)
     monkeypatch.setenv("JPY_SESSION_NAME", "a.ipynb")
     monkeypatch.setattr(_show, "_shown", type(_show._shown)())
     return shell
@@ -64,7 +64,7 @@ def test_only_the_newest_explorers_keep_their_recording(watched: Shell) -> None:
 def test_a_cell_that_runs_again_closes_what_it_showed_before(watched: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     for cell, run in (("a", "1"), ("b", "2"), ("a", "3"), ("a", "3")):
         parent = {"metadata": {"cellId": cell}, "header": {"msg_id": run}}
-        monkeypatch.setattr(watched.ip.kernel, "get_parent", lambda parent=parent: parent)
+        monkeypatch.setattr(watched.ip.kernel, "get_parent", lambda parent=parent: parent, raising=False)
         watched.run(CELL.format(""))
         if run == "1":
             (first,) = _show._shown

@@ -10,12 +10,12 @@ async function mountSession(el, { rows, forgotten, colors, labels }) {
   const table = createTable({
     label: "profiles",
     columns: [
-      { title: "profile", width: "minmax(64px,.7fr)", left: true, value: (row) => row.label, text: (row) => row.label },
-      { title: "where the time went", width: "minmax(110px,1.2fr)", left: true, value: (row) => row.label, text: (row) => words(row).join(", "), draw: split },
+      { title: "profile", width: "minmax(50px,.6fr)", left: true, value: (row) => row.label, text: (row) => row.label },
+      { title: "where the time went", width: "minmax(138px,1.2fr)", left: true, value: (row) => row.label, text: (row) => words(row).join(", "), draw: split },
       number("compiled", (row) => row.compiled, count, 66, "NEFFs that were made"),
       number("loaded", (row) => row.loaded, count, 56, "NEFFs read from disk"),
       number("fallbacks", (row) => row.fallbacks, count, 68),
-      { title: "findings", width: "minmax(172px,.5fr)", left: true, value: (row) => row.findings.join(" "), text: (row) => [...new Set(row.findings)].join(" ") || "–" },
+      { title: "findings", width: "minmax(158px,.5fr)", left: true, value: (row) => row.findings.join(" "), text: (row) => [...new Set(row.findings)].join(" ") || "–" },
       number("order", (row) => row.order, count, 48, "as they ran"),
       number("wall", (row) => row.wall, duration, 72),
     ],
