@@ -40,8 +40,9 @@ def compare(
 
     Both start each call from the same tensors and random numbers. The first calls are cold: the NEFF cache, on disk and in
     memory, is an empty one for the time being, and the compilers have been started; the fastest of up to four is told. Then
-    `rounds` warm calls of each, in turns, synchronised; a round in which others slowed the machine down is repeated, for 3 s at most. Parameters, buffers, gradients, optimizer state, random numbers, grad mode,
-    default device, NEFF cache and what Dynamo has compiled for you are as before.
+    `rounds` warm calls of each, in turns, synchronised; a round in which others slowed the machine down is repeated, for 3 s at
+    most. Parameters, buffers, gradients, optimizer state, random numbers, grad mode, default device, NEFF cache and what Dynamo has
+    compiled for you are as before.
 
     train: run backward from the result, a loss or an object with `.loss`, and compare the gradients too. A function that runs
     backward and its optimizer itself needs no `train`. rounds: at least 5. label: what the result calls the program, by default the

@@ -43,9 +43,9 @@ y = torch.randint(0, 10, (32,), device="neuron")
 # %% [markdown]
 # The first row is cold: Dynamo, lowering and compiling into an empty NEFF cache, the compilers being started. Other work
 # on the machine only ever makes such a call longer, so up to four are made and the fastest is told. The next first call finds its
-# NEFFs on disk, as in a second process. Warm calls are made in turns, one eager and one compiled, so whatever else the machine does
-# hits both alike; rounds in which a fixed piece of work took visibly longer than at its best are left out, and counted. *Break-even* is what the first compiled call cost, divided by what a warm call saves; its interval comes from the spread
-# of the savings.
+# NEFFs on disk, as in a second process. Warm calls are made in turns, one eager and one compiled, so whatever else the machine
+# does hits both alike; rounds in which other work visibly slowed the machine down are left out, and counted. *Break-even* is what
+# the first compiled call cost, divided by what a warm call saves; its interval comes from the spread of the savings.
 #
 # Everything is also a DataFrame.
 
