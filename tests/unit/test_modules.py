@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from neuron_lab.recording import Environment, Recorder, dumps, loads
 from neuron_lab.render import report_html, report_text
-from neuron_lab.report import Report, View
+from neuron_lab.report import Report, View, phase_times
 from tests.fakes.device import FakeDevice
 
 ENVIRONMENT = Environment("emulated trn2.3xlarge", True)
@@ -52,6 +54,23 @@ def test_a_row_for_each_module_and_phase(report: Report) -> None:
 def test_a_compile_counts_once_where_its_first_call_waited(report: Report) -> None:
     rows = report.module_rows
     assert sum(row.compile.total_ns for row in rows) == sum(item.total_ns for item in report.recording.compiles)
+
+
+def test_a_graph_took_as_long_as_an_op_that_was_compiled_within_its_call() -> None:
+    """Dynamo makes a graph's NEFF before the call: every table has it in the total all the same."""
+
+    def total(op: str, **cold: Any) -> list[float]:
+        device = FakeDevice().at(3)
+        span = Recorder(device.hook(), ENVIRONMENT, clock=device.clock)
+        span.start()
+        device.within("Net").run(op, device_ms=4, neff="k", **cold)
+        device.run(op, device_ms=4, neff="k")
+        report = Report(span.finish())
+        rows = (*report.op_rows, *report.neff_rows, *report.line_rows, *report.module_rows)
+        return [*(row.total_ns for row in rows), phase_times(report.recording)["forward"]]
+
+    for cold in ({"compile_ms": (1, 2, 3)}, {"load_ms": 6.0}):
+        assert total("graph::Net_0_forward", **cold) == total("aten::linear", **cold) == [14_000_000] * 5
 
 
 def test_the_rows_hold_every_call(report: Report) -> None:
