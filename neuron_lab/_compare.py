@@ -298,7 +298,7 @@ def _loss(result: Any) -> Any:
     if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or loss.grad_fn is None:
         raise UsageProblem(
             "not comparable: train needs a loss, one differentiable number or an object with .loss; "
-            f"the function gave {type(result).__name__}"
+            f"the function gave {type(result).__name__} (a cell gives the value of its last line, an expression)"
         )
     return loss
 

@@ -24,13 +24,17 @@ def recompiles_text(report: Report) -> str:
     told = ""
     for group in groups[:_ROWS]:
         head = " · ".join(filter(None, [group.op, report.place(group.where), _cost(group)]))
-        lines += ["", shorten(head, _WIDTH), f"    {shorten(group.changed, _WIDTH - 4)}"]
+        lines += ["", shorten(head, _WIDTH), *_indented(group.changed)]
         if group.fix and group.fix != told:
             lines.append(f"    {group.fix}")
         told = group.fix or told
     if len(groups) > _ROWS:
         lines += ["", _left_out(groups[_ROWS:])]
     return "\n".join([*lines, *_graphs_text(report)])
+
+
+def _indented(text: str) -> list[str]:
+    return [f"    {line}" for line in wrap(text, _WIDTH - 4, max_lines=2, placeholder=" …")]
 
 
 def _cost(group: Repeated) -> str:
@@ -51,9 +55,9 @@ def _graphs_text(report: Report) -> list[str]:
     for row in again[:_GRAPHS]:
         head = " · ".join(filter(None, [row.function, report.place(row.place), duration(row.duration_ns)]))
         failed = guard_failure(row)
-        lines += ["", shorten(head, _WIDTH), f"    {shorten(failed.text, _WIDTH - 4)}"]
+        lines += ["", shorten(head, _WIDTH), *_indented(failed.text)]
         if failed.fix and failed.fix != told:
-            lines += [f"    {line}" for line in wrap(failed.fix, _WIDTH - 4)[:2]]
+            lines += _indented(failed.fix)
         told = failed.fix or told
     if len(again) > _GRAPHS:
         lines += ["", f"… {len(again) - _GRAPHS} more, see .graphs"]

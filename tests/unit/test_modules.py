@@ -94,6 +94,18 @@ def test_text_and_page_by_module(report: Report) -> None:
         assert shown in text and shown in page
 
 
+def test_a_long_path_keeps_its_end_which_tells_it_from_its_neighbours() -> None:
+    device = FakeDevice()
+    span = Recorder(device.hook(), ENVIRONMENT, clock=device.clock)
+    span.start()
+    for number in range(2):
+        device.within(f"BertForSequenceClassification.bert.encoder.layer.{number}.attention.output.dense").run()
+    text = report_text(Report(span.finish()), View(by="module"))
+    for number in range(2):
+        (line,) = (line for line in text.splitlines() if f"layer.{number}.attention.output.dense  " in line)
+        assert line.startswith("…") and len(line) <= 100
+
+
 def test_phases_are_told_when_there_are_several(report: Report) -> None:
     told = "forward 38.0 ms · backward 9.00 ms · optimizer 2.00 ms"
     assert told in report_text(report, View()) and told in report_html(report, View())
