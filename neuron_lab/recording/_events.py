@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -121,6 +122,12 @@ class GraphCompile:
     duration_ns: int
     reasons: tuple[str, ...]
     failure: str
+
+    @property
+    def title(self) -> str:
+        """`function` as its author knows it: what Dynamo makes of the rest of one after a graph break has a name of its own."""
+        rest = re.fullmatch(r"torch_dynamo_resume_in_(.*)_at_\d+", self.function)
+        return self.function if rest is None else f"rest of {rest[1]}"
 
     @property
     def place(self) -> Where | None:

@@ -53,7 +53,7 @@ def _graphs_text(report: Report) -> list[str]:
     lines = ["", *_graphs_head(report, graphs, again)] if graphs else []
     told = ""
     for row in again[:_GRAPHS]:
-        head = " · ".join(filter(None, [row.function, report.place(row.place), duration(row.duration_ns)]))
+        head = " · ".join(filter(None, [row.title, report.place(row.place), duration(row.duration_ns)]))
         failed = guard_failure(row)
         lines += ["", shorten(head, _WIDTH), *_indented(failed.text)]
         if failed.fix and failed.fix != told:
@@ -124,7 +124,7 @@ def _graphs_html(report: Report) -> str:
 def _graph_html(row: GraphCompile, place: str) -> str:
     failed = guard_failure(row)
     return (
-        f'<tr><th class="nrn-name" scope="row">{escape(shorten(row.function, _CELL))}</th>'
+        f'<tr><th class="nrn-name" scope="row">{escape(shorten(row.title, _CELL))}</th>'
         f'<td class="nrn-src">{escape(shorten(place, _CELL))}</td>'
         f'<td class="nrn-left nrn-wide" title="{escape(shorten("; ".join(row.reasons[:3]), _CELL))}">{escape(shorten(failed.text, _CELL))}</td>'
         f"<td>{row.duration_ns / 1e9:.3f}</td>"

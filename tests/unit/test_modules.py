@@ -73,6 +73,14 @@ def test_a_graph_took_as_long_as_an_op_that_was_compiled_within_its_call() -> No
         assert total("graph::Net_0_forward", **cold) == total("aten::linear", **cold) == [14_000_000] * 5
 
 
+def test_a_graph_bears_its_name_among_the_neffs_too() -> None:
+    device = FakeDevice()
+    span = Recorder(device.hook(), ENVIRONMENT, clock=device.clock)
+    span.start()
+    device.run("graph::Net_0_forward", compile_ms=(1, 2, 3), signature="graph(float32[8, 4]) default=float32")
+    assert "\nNet_0_forward(float32[8, 4])  " in report_text(Report(span.finish()), View(by="neff"))
+
+
 def test_the_rows_hold_every_call(report: Report) -> None:
     assert sum(row.calls for row in report.module_rows) == report.summary.op_calls
     assert sum(row.bytes for row in report.module_rows) == report.summary.op_bytes
