@@ -108,8 +108,13 @@ def test_a_long_path_keeps_its_end_which_tells_it_from_its_neighbours() -> None:
     span.start()
     for number in range(2):
         device.within(f"BertForSequenceClassification.bert.encoder.layer.{number}.attention.output.dense").run()
-    text = report_text(Report(span.finish()), View(by="module"))
+    report = Report(span.finish())
+    text, page = report_text(report, View(by="module")), report_html(report, View(by="module"))
     for number in range(2):
+        assert (
+            f'encoder.layer.{number}.attention.output.dense">…' in page
+            and f"{number}.attention.output.dense</th>" in page
+        )
         (line,) = (line for line in text.splitlines() if f"layer.{number}.attention.output.dense  " in line)
         assert line.startswith("…") and len(line) <= 100
 
