@@ -40,9 +40,10 @@ def compare(
     """Run `function(*args, **kwargs)` eagerly and under `torch.compile(backend="neuron")`.
 
     Both start each call from the same tensors and random numbers. The first calls are cold: the NEFF cache, on disk and in
-    memory, is an empty one for the time being, and the compilers have been started; the fastest of up to six is told. Besides
-    there are warm calls of each in turns, synchronised, between the first calls and after them; the fastest `rounds` are told. Parameters, buffers, gradients, optimizer state, random numbers, grad mode,
-    default device, NEFF cache and what Dynamo has compiled for you are as before.
+    memory, is an empty one for the time being, and the compilers have been started; the fastest of up to six is told. Warm calls of
+    each are made in turns, synchronised, between the first calls and after them; the fastest `rounds` are told. Parameters, buffers,
+    gradients, optimizer state, random numbers, grad mode, default device, NEFF cache and what Dynamo has compiled for you are as
+    before.
 
     train: run backward from the result, a loss or an object with `.loss`, and compare the gradients too. A function that runs
     backward and its optimizer itself needs no `train`. rounds: at least 5. label: what the result calls the program, by default the
@@ -313,7 +314,7 @@ def _loss(result: Any) -> Any:
     if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or loss.grad_fn is None:
         raise UsageProblem(
             "not comparable: train needs a loss, one differentiable number or an object with .loss; "
-            f"the function gave {type(result).__name__}"
+            f"the function gave {type(result).__name__} (a cell gives the value of its last line, an expression)"
         )
     return loss
 

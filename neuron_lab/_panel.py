@@ -130,8 +130,11 @@ def panel(function: Callable[..., Any], /, *args: Any, **arguments: Any) -> Pane
 
 
 def _check(function: Callable[..., Any], args: tuple[Any, ...], arguments: dict[str, Any]) -> None:
+    import torch
+
     try:
-        signature = inspect.signature(function)
+        # A module is called with anything, and hands it to its forward.
+        signature = inspect.signature(function.forward if isinstance(function, torch.nn.Module) else function)
     except (TypeError, ValueError):
         return  # a function of C: the run tells
     try:

@@ -52,6 +52,10 @@ def run(text: str, parser: Parser, context: Context) -> neuron_lab.NeffCache | n
             raise UsageError(
                 f"--{name.replace('_', '-')} is of `%neuron cache {' and '.join(_ACTIONS_OF[name])}`, not of {action}"
             )
+    if action == "prune" and given.keys() <= {"dry_run"}:
+        raise UsageError(
+            "prune what? --older-than 7d: what was not used for a week; --keep 2GB: the least recently used beyond a size"
+        )
     if action == "ls":
         return neuron_lab.cache(**given)
     found = neuron_lab.cache()

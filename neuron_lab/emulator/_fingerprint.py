@@ -24,7 +24,7 @@ def versions() -> dict[str, str]:
 
 
 def fingerprint() -> str:
-    """32 hex digits over package versions, sources of lowering, compiler flags and the host CPU's features.
+    """32 hex digits over package versions, the sources that decide what is compiled, compiler flags and the host CPU's features.
 
     Two processes with the same fingerprint may share executables.
     """

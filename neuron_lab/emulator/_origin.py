@@ -73,9 +73,8 @@ def origin_of(gm: fx.GraphModule) -> Origin | None:
     resumed = ContinueExecutionCache.generated_code_metadata.get(code)
     whole: Any = code if resumed is None else resumed.code
     owner, program = root.f_locals.get("self"), None
-    if (
-        whole.co_filename == external_utils.__file__ and "fn" in root.f_locals
-    ):  # Dynamo's frame around a library's function
+    # Dynamo's frame around a library's function
+    if whole.co_filename == external_utils.__file__ and "fn" in root.f_locals:
         owner = program = root.f_locals["fn"]
     if isinstance(owner, nn.Module) and (program is not None or _is_wrapper(whole)):
         program = type(owner).forward

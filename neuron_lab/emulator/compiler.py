@@ -173,23 +173,20 @@ class Executable:
 
     raw: Any
     tier: Tier
-    library: Substituted
-    """What XLA does not see of it."""
 
     def serialize(self) -> bytes:
         """Machine code and metadata for `load`; valid for the same jaxlib on a CPU with the same features."""
         return bytes(self.raw.serialize())
 
-    def cost(self) -> Cost:
-        """XLA's cost analysis and buffer assignment of the module; zeros for a module without arithmetic."""
-        figures, memory = self.raw.cost_analysis(), self.raw.get_compiled_memory_stats()
-        calls = self.library.calls  # XLA counts -1 for a call that it does not know
-        flops = figures.get("flops", 0.0) + calls + self.library.flops
-        accessed = figures.get("bytes accessed", 0.0) + calls + self.library.bytes_accessed
-        return Cost(float(flops), float(accessed), int(memory.temp_size_in_bytes))
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compiled(Executable):
+    """One that was made from its module, and not loaded."""
+
+    cost: Cost
 
 
-def compile(stablehlo: str, tier: Tier = Tier.EAGER) -> Executable:
+def compile(stablehlo: str, tier: Tier = Tier.EAGER) -> Compiled:
     """Compile a StableHLO module (text, entry `@main`) for the host.
 
     Raises CompileError with XLA's message when the module is refused.
@@ -202,7 +199,16 @@ def compile(stablehlo: str, tier: Tier = Tier.EAGER) -> Executable:
     except RuntimeError as error:
         msg = f"XLA refused the StableHLO module: {error}"
         raise CompileError(msg) from error
-    return Executable(raw, tier, module)
+    return Compiled(raw, tier, _cost(raw, module))
+
+
+def _cost(raw: Any, module: Substituted) -> Cost:
+    """XLA's cost analysis and buffer assignment, and what it does not see of library calls; zeros for a module without arithmetic."""
+    figures, memory = raw.cost_analysis(), raw.get_compiled_memory_stats()
+    # XLA counts -1 for a call that it does not know.
+    flops = figures.get("flops", 0.0) + module.calls + module.flops
+    accessed = figures.get("bytes accessed", 0.0) + module.calls + module.bytes_accessed
+    return Cost(float(flops), float(accessed), int(memory.temp_size_in_bytes))
 
 
 def load(blob: bytes, tier: Tier = Tier.EAGER) -> Executable:
@@ -218,7 +224,7 @@ def load(blob: bytes, tier: Tier = Tier.EAGER) -> Executable:
     except RuntimeError as error:
         msg = f"serialised executable of {len(blob)} bytes cannot be loaded: {error}"
         raise CompileError(msg) from error
-    return Executable(raw, tier, Substituted(""))
+    return Executable(raw, tier)
 
 
 @functools.cache

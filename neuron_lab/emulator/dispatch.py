@@ -184,7 +184,10 @@ def make_plan(name: str, arguments: list[Any], leaves: list[tuple[Any, ...]]) ->
 def graph_plan(
     name: str, module: fx.GraphModule, leaves: Sequence[Leaf], origin: Origin | None = None
 ) -> tuple[Any, ...]:
-    """The plan for a whole graph, in the same form; neither its name nor its origin is a part of the key. Raises Unlowerable (UnlowerableNode when one node is the cause) or CompileError."""
+    """The plan for a whole graph, in the same form; neither its name nor its origin is a part of the key.
+
+    Raises Unlowerable (UnlowerableNode when one node is the cause) or CompileError.
+    """
     from neuron_lab.emulator.lowering import lower_graph
 
     dtype = torch.get_default_dtype()
@@ -286,7 +289,7 @@ def _compile_now(unit: _Unit, key: str, disk: NeffStore) -> tuple[ExecPlan | Non
         return None, None, ""
     begun = clock.now_ns()
     executable = compiler.compile(lowered.stablehlo, unit.tier)
-    cost, serialized = executable.cost(), executable.serialize()
+    cost, serialized = executable.cost, executable.serialize()
     compile_ns = clock.now_ns() - begun
     stored = StoredNeff(
         op=unit.name,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -97,6 +98,11 @@ class Compile:
     def total_ns(self) -> int:
         return self.trace_ns + self.lower_ns + self.compile_ns
 
+    @property
+    def ahead_ns(self) -> int:
+        """Of `total_ns` what is no part of a call's time: a graph is made before the call that runs it, an op's NEFF within."""
+        return self.total_ns if self.op.startswith("graph::") else 0
+
 
 @dataclass(frozen=True, slots=True)
 class GraphCompile:
@@ -116,6 +122,12 @@ class GraphCompile:
     duration_ns: int
     reasons: tuple[str, ...]
     failure: str
+
+    @property
+    def title(self) -> str:
+        """`function` as its author knows it: what Dynamo makes of the rest of one after a graph break has a name of its own."""
+        rest = re.fullmatch(r"torch_dynamo_resume_in_(.*)_at_\d+", self.function)
+        return self.function if rest is None else f"rest of {rest[1]}"
 
     @property
     def place(self) -> Where | None:

@@ -9,7 +9,7 @@ from textwrap import wrap
 from neuron_lab.render._format import DASH, count, duration, plural, printable, shorten, size, wrapped
 from neuron_lab.render._grid import aligned
 from neuron_lab.render._style import STYLE
-from neuron_lab.report import CacheChange, NeffEntry, short_signature
+from neuron_lab.report import CacheChange, NeffEntry, named_signature
 
 _WIDTH = 100
 _KEY = 8
@@ -115,11 +115,8 @@ def _rest(rows: Sequence[NeffEntry], top: int) -> list[str]:
 def _name(row: NeffEntry) -> str:
     if row.problem:
         return f"cannot be read: {row.problem}"
-    signature = short_signature(row.signature)
-    if row.op.startswith("graph::"):
-        graph, tensors = row.op.removeprefix("graph::"), signature.removeprefix("graph")
-        return f"{graph} · {row.place} {tensors}" if row.place else f"{graph}{tensors}"
-    return signature or row.op
+    name = named_signature(row.op, row.signature) or row.op
+    return name.replace("(", f" · {row.place} (", 1) if row.place else name
 
 
 def _cells(row: NeffEntry, now: float) -> tuple[str, ...]:

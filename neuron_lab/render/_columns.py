@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from neuron_lab.render._format import DASH, count, duration, share, size
-from neuron_lab.report import ModuleRow, NeffRow, OpRow, Report, View, short_signature
+from neuron_lab.report import ModuleRow, NeffRow, OpRow, Report, View, named_signature
 
 Row: TypeAlias = OpRow | NeffRow | ModuleRow
 
@@ -87,7 +87,7 @@ def name_of(row: Row) -> str:
         return row.op
     if isinstance(row, ModuleRow):
         return row.module or "(no module)"
-    return short_signature(row.signature) or f"{row.op} {row.neff[:12]}"
+    return named_signature(row.op, row.signature) or f"{row.op} {row.neff[:12]}"
 
 
 def rows_of(report: Report, view: View) -> tuple[list[Row], list[Row]]:

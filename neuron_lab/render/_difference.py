@@ -10,7 +10,7 @@ from neuron_lab.render import _words
 from neuron_lab.render._format import DASH, count, duration, plural, printable, shorten
 from neuron_lab.render._grid import aligned, grid_html
 from neuron_lab.render._style import STYLE
-from neuron_lab.report import Difference, OpChange, binary_size, short_signature
+from neuron_lab.report import Difference, OpChange, binary_size, named_signature
 
 _WIDTH = 100
 _OPS = 10
@@ -135,7 +135,7 @@ def _news(found: Difference) -> list[str]:
     lines = []
     for item in found.new_neffs[:_NAMED]:
         place = found.after.place_of_compile(item.neff)
-        name = short_signature(item.signature)
+        name = named_signature(item.op, item.signature)
         cost = f"{'loaded in ' * (item.source == 'disk')}{duration(item.total_ns)}"
         lines.append(f"new NEFF{f' at {place}' if place else ''}, {cost}: {name}")
     if len(found.new_neffs) > _NAMED:

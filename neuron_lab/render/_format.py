@@ -94,6 +94,16 @@ def cut(text: str, width: int) -> str:
     return kept + "…"
 
 
+def ending(text: str, width: int) -> str:
+    """The last `width` columns at most: of a path that is what tells it from its neighbours."""
+    if columns(text) <= width:
+        return text
+    kept = text[1 - width :]
+    while columns(kept) > width - 1:
+        kept = kept[1:]
+    return "…" + kept
+
+
 def shorten(text: str, width: int) -> str:
     """One line of at most `width` columns."""
     return cut(" ".join(text.split()), width)

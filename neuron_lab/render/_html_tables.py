@@ -8,10 +8,11 @@ from html import escape
 
 from neuron_lab.render import _words
 from neuron_lab.render._columns import Row, name_of, narrowed, phase, warm_median
-from neuron_lab.render._format import DASH, count, duration, plural, share, shorten, size
+from neuron_lab.render._format import DASH, count, duration, ending, plural, share, shorten, size
 from neuron_lab.report import GutterLine, LineRow, ModuleRow, NeffRow, OpRow, binary_size
 
 NAME_LENGTH = 120
+_PATH_LENGTH = 28  # what the column has room for
 _CODE_LENGTH = 200
 
 
@@ -117,9 +118,10 @@ def _headings(title: str, columns: list[_Column], sort: str) -> str:
 def _row(row: Row, columns: list[_Column], wall_ns: int) -> str:
     cells = "".join(f"<td>{escape(column.cell(row, wall_ns))}</td>" for column in columns)
     name = escape(shorten(name_of(row), NAME_LENGTH))
+    shown = escape(ending(name_of(row), _PATH_LENGTH)) if isinstance(row, ModuleRow) else name
     fell = not isinstance(row, NeffRow) and row.fallback_calls
     mark, tag = (' class="nrn-cpu"', '<span class="nrn-tag">CPU</span>') if fell else ("", "")
-    return f'<tr{mark}><th class="nrn-name" scope="row" title="{name}">{name}{tag}</th>{cells}</tr>'
+    return f'<tr{mark}><th class="nrn-name" scope="row" title="{name}">{shown}{tag}</th>{cells}</tr>'
 
 
 _LINE_CELLS: tuple[tuple[str, Callable[[LineRow], str]], ...] = (

@@ -24,13 +24,17 @@ def recompiles_text(report: Report) -> str:
     told = ""
     for group in groups[:_ROWS]:
         head = " · ".join(filter(None, [group.op, report.place(group.where), _cost(group)]))
-        lines += ["", shorten(head, _WIDTH), f"    {shorten(group.changed, _WIDTH - 4)}"]
+        lines += ["", shorten(head, _WIDTH), *_indented(group.changed)]
         if group.fix and group.fix != told:
             lines.append(f"    {group.fix}")
         told = group.fix or told
     if len(groups) > _ROWS:
         lines += ["", _left_out(groups[_ROWS:])]
     return "\n".join([*lines, *_graphs_text(report)])
+
+
+def _indented(text: str) -> list[str]:
+    return [f"    {line}" for line in wrap(text, _WIDTH - 4, max_lines=2, placeholder=" …")]
 
 
 def _cost(group: Repeated) -> str:
@@ -49,11 +53,11 @@ def _graphs_text(report: Report) -> list[str]:
     lines = ["", *_graphs_head(report, graphs, again)] if graphs else []
     told = ""
     for row in again[:_GRAPHS]:
-        head = " · ".join(filter(None, [row.function, report.place(row.place), duration(row.duration_ns)]))
+        head = " · ".join(filter(None, [row.title, report.place(row.place), duration(row.duration_ns)]))
         failed = guard_failure(row)
-        lines += ["", shorten(head, _WIDTH), f"    {shorten(failed.text, _WIDTH - 4)}"]
+        lines += ["", shorten(head, _WIDTH), *_indented(failed.text)]
         if failed.fix and failed.fix != told:
-            lines += [f"    {line}" for line in wrap(failed.fix, _WIDTH - 4)[:2]]
+            lines += _indented(failed.fix)
         told = failed.fix or told
     if len(again) > _GRAPHS:
         lines += ["", f"… {len(again) - _GRAPHS} more, see .graphs"]
@@ -120,7 +124,7 @@ def _graphs_html(report: Report) -> str:
 def _graph_html(row: GraphCompile, place: str) -> str:
     failed = guard_failure(row)
     return (
-        f'<tr><th class="nrn-name" scope="row">{escape(shorten(row.function, _CELL))}</th>'
+        f'<tr><th class="nrn-name" scope="row">{escape(shorten(row.title, _CELL))}</th>'
         f'<td class="nrn-src">{escape(shorten(place, _CELL))}</td>'
         f'<td class="nrn-left nrn-wide" title="{escape(shorten("; ".join(row.reasons[:3]), _CELL))}">{escape(shorten(failed.text, _CELL))}</td>'
         f"<td>{row.duration_ns / 1e9:.3f}</td>"

@@ -7,7 +7,7 @@ from neuron_lab.render._columns import COLUMNS, in_use, name_of, rows_of
 from neuron_lab.render._curve import memory_lines
 from neuron_lab.render._findings import findings_text
 from neuron_lab.render._format import columns as width_of
-from neuron_lab.render._format import count, duration, padded, plural, printable, shorten, wrapped
+from neuron_lab.render._format import count, duration, ending, padded, plural, printable, shorten, wrapped
 from neuron_lab.render._gutter import gutter_text
 from neuron_lab.report import Part, Report, View, gutter
 
@@ -102,8 +102,9 @@ def _table(report: Report, view: View) -> list[str]:
         columns.remove(max(columns, key=lambda column: (column.sort != view.sort, column.rank)))
     names = [view.by.upper() if view.by == "neff" else view.by, *map(name_of, shown)]
     name_width = min(room, max(map(width_of, names)))
+    fitted = ending if view.by == "module" else shorten
     lines = [
-        padded(shorten(name, name_width), name_width)
+        padded(fitted(name, name_width), name_width)
         + "".join(f"  {cell:>{width}}" for cell, width in zip(line, widths, strict=True))
         for name, line in zip(names, cells, strict=True)
     ]

@@ -16,7 +16,7 @@ from neuron_lab.report._recompiles import Change, Recompile, Repeated, repeated
 from neuron_lab.report._report import Report
 from neuron_lab.report._rules import Finding
 from neuron_lab.report._session import SessionRow, session_frame, session_row, session_total
-from neuron_lab.report._signature import short_signature
+from neuron_lab.report._signature import named_signature
 from neuron_lab.report._sizes import binary_size, plural, three_digits
 from neuron_lab.report._split import Part, Split
 from neuron_lab.report._summary import Summary
@@ -77,6 +77,7 @@ __all__ = [
     "held_rows",
     "in_order",
     "named",
+    "named_signature",
     "neffs_frame",
     "phase_times",
     "plural",
@@ -84,7 +85,6 @@ __all__ = [
     "session_frame",
     "session_row",
     "session_total",
-    "short_signature",
     "three_digits",
     "trial_breaks_frame",
     "trial_frame",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from neuron_lab.errors import UsageProblem
 from neuron_lab.report._report import Report
-from neuron_lab.report._signature import short_signature
+from neuron_lab.report._signature import named_signature
 from neuron_lab.report._sizes import plural
 
 _NAMED = 3  # culprits that a message names
@@ -22,7 +22,9 @@ class _Limit:
 
 def _neffs(report: Report, had: float, limit: float) -> str:
     made = (item for item in report.recording.compiles if item.source != "disk")
-    culprits = _named(_at(short_signature(item.signature), report.place_of_compile(item.neff)) for item in made)
+    culprits = _named(
+        _at(named_signature(item.op, item.signature), report.place_of_compile(item.neff)) for item in made
+    )
     return f"{plural(int(had), 'NEFF')} compiled, budget {limit:g}: {culprits}"
 
 

@@ -86,14 +86,23 @@ class Difference:
     @cached_property
     def ops(self) -> tuple[OpChange, ...]:
         """Every op of the two, the largest change of its total time first; by its time where times are not compared."""
-        old = {row.op: row for row in self.before.op_rows}
+        names = self._graphs_named_again()
+        old = {names.get(row.op, row.op): row for row in self.before.op_rows}
         new = {row.op: row for row in self.after.op_rows}
-        made_old, made_new = _made(self.before), _made(self.after)
+        made_old, made_new = _made(self.before, names), _made(self.after, {})
         rows = [
             OpChange(op, old.get(op), new.get(op), made_old[op], made_new[op])
             for op in dict.fromkeys([*new, *old, *made_new, *made_old])
         ]
         return tuple(sorted(rows, key=lambda row: (-self._weight(row), row.op)))
+
+    def _graphs_named_again(self) -> dict[str, str]:
+        """Names of the same NEFFs' graphs before and after: torch.compile counts a graph's name up each time it makes it."""
+        now = {row.neff: row.op for row in self.after.neff_rows if row.op.startswith("graph::")}
+        names = {row.op: now[row.neff] for row in self.before.neff_rows if row.neff in now}
+        others = {row.op for row in self.before.op_rows} - names.keys()
+        taken = Counter([*names.values(), *others])  # a name for two rows would lose one
+        return {old: new for old, new in names.items() if taken[new] == 1}
 
     @property
     def peaks(self) -> tuple[int, int]:
@@ -179,5 +188,5 @@ def _temperature(report: Report) -> tuple[str, str]:
     return ("loaded", f"loaded {plural(loaded, 'NEFF')}") if loaded else ("warm", "was warm")
 
 
-def _made(report: Report) -> Counter[str]:
-    return Counter(item.op for item in report.recording.compiles if item.source != "disk")
+def _made(report: Report, names: dict[str, str]) -> Counter[str]:
+    return Counter(names.get(item.op, item.op) for item in report.recording.compiles if item.source != "disk")

@@ -140,6 +140,7 @@ def _add_calls(row: _Sums, total: OpTotal) -> None:
 
 
 def _add_compile(row: _Sums, item: Compile) -> None:
+    row.total_ns += item.ahead_ns
     if item.source == "disk":
         row.neffs_loaded += 1
         row.load_ns += item.total_ns

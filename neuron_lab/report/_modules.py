@@ -81,14 +81,22 @@ def _row(scope: _Scope, group: _Group) -> ModuleRow:
         copies=sum(copied.calls for copied in group.copies),
         copy_bytes=sum(copied.bytes for copied in group.copies),
         bytes=sum(total.bytes for total in group.totals),
-        total_ns=sum(total.total_ns for total in group.totals) + sum(copied.total_ns for copied in group.copies),
+        total_ns=sum(total.total_ns for total in group.totals)
+        + sum(copied.total_ns for copied in group.copies)
+        + sum(item.ahead_ns for item in group.compiles),
     )
 
 
 def phase_times(recording: Recording) -> dict[str, int]:
-    """Nanoseconds of op calls by phase, in the order of a training step; without the phases in which nothing ran."""
-    times = {
-        phase: sum(total.total_ns for total in recording.op_totals if total.phase == phase)
-        for phase in ("forward", "backward", "optimizer")
-    }
+    """Nanoseconds of op calls and of making their NEFFs by phase, in the order of a training step; without the phases in which
+    nothing ran."""
+    times = dict.fromkeys(("forward", "backward", "optimizer"), 0)
+    for total in recording.op_totals:
+        if total.phase in times:
+            times[total.phase] += total.total_ns
+    waited = _compile_scopes(recording)
+    for item in recording.compiles:
+        _, phase = waited.get(item.neff, (None, ""))
+        if phase in times:
+            times[phase] += item.ahead_ns
     return {phase: ns for phase, ns in times.items() if ns}

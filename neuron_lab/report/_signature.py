@@ -58,6 +58,12 @@ def short_signature(text: str) -> str:
     return text.removesuffix(" default=float32")
 
 
+def named_signature(op: str, text: str) -> str:
+    """The same; a graph's begins with its name in place of "graph"."""
+    short = short_signature(text)
+    return op.removeprefix("graph::") + short.removeprefix("graph") if op.startswith("graph::") else short
+
+
 def parse(text: str) -> Signature:
     """Read any text; what is not a signature becomes an op without arguments."""
     op, opened, rest = text.partition("(")

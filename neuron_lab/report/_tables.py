@@ -152,7 +152,7 @@ def op_rows(recording: Recording) -> tuple[OpRow, ...]:
             fallback_ns=total.fallback_ns,
             host_calls=total.host_calls,
             bytes=total.bytes,
-            total_ns=total.total_ns,
+            total_ns=total.total_ns + sum(item.ahead_ns for item in compiles.get(op, [])),
             reasons=tuple(item.reason for item in reasons.get(op, [])),
             wide_calls=sum(item.calls for item in wide.get(op, [])),
             beyond_calls=sum(item.beyond for item in wide.get(op, [])),
@@ -189,7 +189,7 @@ def neff_rows(recording: Recording) -> tuple[NeffRow, ...]:
                 device_median_ns=medians.get(neff),
                 bytes=total.bytes,
                 cores=tuple(sorted(total.cores)),
-                total_ns=total.total_ns,
+                total_ns=total.total_ns + sum(item.ahead_ns for item in made),
             )
         )
     return tuple(sorted(rows, key=lambda row: (-(row.compile.total_ns + row.device_ns), row.op, row.neff)))

@@ -63,7 +63,11 @@ def session_view(rows: Sequence[SessionRow], forgotten: int) -> Live:
     """Every profile of a session as a table that sorts."""
     from neuron_lab.widgets._live import Content, Live
 
-    return Live(f"session of {len(rows)} profiles", "mountSession", lambda: Content(session_meta(rows, forgotten)))
+    return Live(
+        f"session of {len(rows)} profile{'s' * (len(rows) != 1)}",
+        "mountSession",
+        lambda: Content(session_meta(rows, forgotten)),
+    )
 
 
 def top_view(look: Callable[[Meter], Seen], meter: Meter) -> Live:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -9,8 +10,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page
 
+from neuron_lab.recording import Environment, Recorder
 from neuron_lab.report import Report, View
 from neuron_lab.widgets import _code, payload
+from tests.fakes.device import FakeDevice
 from tests.fakes.recordings import long_recording
 
 _CALL = """async ([code, body, given]) => {
@@ -37,6 +40,24 @@ def test_numbers_sort_and_equal_ones_stay_in_their_order(page: Page, down: bool,
 def test_nothing_sorts_and_texts_have_ranks(page: Page) -> None:
     assert called(page, "return sortedBy(new Float64Array(0)).length;", None) == 0
     assert called(page, "return ranks(given);", ["b", "", "a", "b"]) == [2, 0, 1, 2]
+
+
+def test_a_range_of_everything_has_the_reports_totals(page: Page) -> None:
+    """A graph is made before its call, an op's NEFF within."""
+    device = FakeDevice().at(3)
+    span = Recorder(device.hook(), Environment("emulated", True), clock=device.clock)
+    span.start()
+    for name in ("graph::Net_0_forward", "aten::mm"):
+        device.run(name, compile_ms=(1, 2, 3), device_ms=4)
+        device.run(name, device_ms=4)
+    found = payload(Report(span.finish()), View())
+    body = """const packed = Uint8Array.from(atob(given[1]), (letter) => letter.charCodeAt(0));
+      return unpack(given[0], new DataView(packed.buffer)).then((data) =>
+        [null, {begin: 0, end: Infinity}].map((range) => [
+          opRows(data, range).map((row) => [row.name, row.compile, row.total]).sort(),
+          [...lineRows(data, range).values()].map((row) => [row.compile, row.total])]));"""
+    whole, ranged = called(page, body, [found.meta, base64.b64encode(found.columns).decode()])
+    assert whole == ranged == [[["aten::mm", 6e6, 14e6], ["graph::Net_0_forward", 6e6, 14e6]], [[12e6, 28e6]]]
 
 
 @pytest.mark.parametrize("start", [0, 1, 500, 999, 1000])

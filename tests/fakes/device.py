@@ -100,7 +100,7 @@ class FakeDevice:
         signature: str | None = None,
         wide: tuple[bool, bool, int] | None = None,
     ) -> None:
-        """A compiled op; `compile_ms` = (trace, lower, compile) makes it cold, `load_ms` a hit on disk.
+        """A compiled op; `compile_ms` = (trace, lower, compile) makes it cold, `load_ms` a hit on disk. A graph is made before its call.
 
         `wide` = (integers, floats, calls beyond 32 bits) of 64-bit values.
         """
@@ -114,6 +114,7 @@ class FakeDevice:
             self.history.append(made)
             self._tell("compiles", made)
             self.clock.advance(sum(compile_ms or (load_ms or 0,)))
+            start = self.clock.now if op.startswith("graph::") else start
         self.clock.advance(host_ms)
         end = self.clock.advance(device_ms)
         cold = compile_ms is not None or load_ms is not None

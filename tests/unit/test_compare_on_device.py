@@ -209,6 +209,7 @@ REFUSED: dict[str, tuple[Callable[[], Callable[[], object]], bool, str]] = {
     "lazy": (_is_lazy, False, "a lazy module has no parameters before its first call"),
     "host": (lambda: lambda: torch.ones(2) + 1, False, "nothing ran on the device"),
     "no loss": (lambda: lambda: torch.ones(2, device=DEVICE), True, "train needs a loss"),
+    "no value": (lambda: lambda: None, True, "train needs a loss.*NoneType .a cell gives the value of its last line"),
     "kinds": (
         lambda: lambda: torch.ones(2 if torch.compiler.is_compiling() else 3, device=DEVICE) + 1,
         False,

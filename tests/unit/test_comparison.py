@@ -41,6 +41,31 @@ def test_only_profiles_are_compared() -> None:
         Profile(report("In[1]")).compare("base.json")  # type: ignore[arg-type]
 
 
+def graphs(*calls: tuple[str, str]) -> Report:
+    """Calls of graphs by (name, NEFF)."""
+    device = FakeDevice()
+    span = Recorder(device.hook(), EMULATED, clock=device.clock)
+    span.start()
+    for name, neff in calls:
+        device.run(f"graph::{name}", neff=neff)
+    return Report(span.finish())
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ((("Net_0", "a"), ("Net_1", "b")), {"Net_1": (1, 1), "Net_2": (1, 1)}),  # compiled anew, and counted on
+        ((("Net_0", "a"), ("Net_1", "c")), {"Net_0": (1, 0), "Net_1": (1, 1), "Net_2": (0, 1)}),  # Net_1 was another
+        ((("Net_1", "a"), ("Net_2", "b")), {"Net_1": (1, 1), "Net_2": (1, 1)}),
+    ],
+)
+def test_a_graph_that_was_made_again_is_compared_with_itself(
+    before: tuple[tuple[str, str], ...], expected: dict[str, tuple[int, int]]
+) -> None:
+    found = Difference(graphs(*before), graphs(("Net_1", "a"), ("Net_2", "b")))
+    assert {row.op.removeprefix("graph::"): row.calls for row in found.ops} == expected
+
+
 def test_warm_against_warm_is_subtracted() -> None:
     found = Difference(report("In[1]", fallbacks=2), report("In[2]", ms=6))
     assert found.times

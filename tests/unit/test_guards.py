@@ -57,6 +57,14 @@ class Kept:
         self.compile_id, self.recompile_reason = graph, reason
 
 
+def test_the_rest_of_a_function_is_called_after_it() -> None:
+    titles = [
+        GraphCompile("0/1", name, "/a.py", 1, None, 0, 0, (), "").title
+        for name in ("forward", "torch_dynamo_resume_in_forward_at_9")
+    ]
+    assert titles == ["forward", "rest of forward"]
+
+
 def test_dynamos_list_of_failures_is_cut_into_compiles() -> None:
     frames = [Kept("0/0", None), Kept("0/1", "0/0: a"), Kept("0/2", "0/1: b"), Kept("1/0", None), Kept("1/1", "1/0: x")]
     lists = [["0/0: a", "0/1: b", "0/0: c"], ["1/0: x"], []]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from neuron_lab.recording import Environment, Recorder, dumps, loads
 from neuron_lab.render import report_html, report_text
-from neuron_lab.report import Report, View
+from neuron_lab.report import Report, View, phase_times
 from tests.fakes.device import FakeDevice
 
 ENVIRONMENT = Environment("emulated trn2.3xlarge", True)
@@ -54,6 +56,31 @@ def test_a_compile_counts_once_where_its_first_call_waited(report: Report) -> No
     assert sum(row.compile.total_ns for row in rows) == sum(item.total_ns for item in report.recording.compiles)
 
 
+def test_a_graph_took_as_long_as_an_op_that_was_compiled_within_its_call() -> None:
+    """Dynamo makes a graph's NEFF before the call: every table has it in the total all the same."""
+
+    def total(op: str, **cold: Any) -> list[float]:
+        device = FakeDevice().at(3)
+        span = Recorder(device.hook(), ENVIRONMENT, clock=device.clock)
+        span.start()
+        device.within("Net").run(op, device_ms=4, neff="k", **cold)
+        device.run(op, device_ms=4, neff="k")
+        report = Report(span.finish())
+        rows = (*report.op_rows, *report.neff_rows, *report.line_rows, *report.module_rows)
+        return [*(row.total_ns for row in rows), phase_times(report.recording)["forward"]]
+
+    for cold in ({"compile_ms": (1, 2, 3)}, {"load_ms": 6.0}):
+        assert total("graph::Net_0_forward", **cold) == total("aten::linear", **cold) == [14_000_000] * 5
+
+
+def test_a_graph_bears_its_name_among_the_neffs_too() -> None:
+    device = FakeDevice()
+    span = Recorder(device.hook(), ENVIRONMENT, clock=device.clock)
+    span.start()
+    device.run("graph::Net_0_forward", compile_ms=(1, 2, 3), signature="graph(float32[8, 4]) default=float32")
+    assert "\nNet_0_forward(float32[8, 4])  " in report_text(Report(span.finish()), View(by="neff"))
+
+
 def test_the_rows_hold_every_call(report: Report) -> None:
     assert sum(row.calls for row in report.module_rows) == report.summary.op_calls
     assert sum(row.bytes for row in report.module_rows) == report.summary.op_bytes
@@ -73,6 +100,23 @@ def test_text_and_page_by_module(report: Report) -> None:
     assert lines["… 1 more (1.00 ms)"]
     for shown in ("Net.layers.0", "(no module)", "optimizer"):
         assert shown in text and shown in page
+
+
+def test_a_long_path_keeps_its_end_which_tells_it_from_its_neighbours() -> None:
+    device = FakeDevice()
+    span = Recorder(device.hook(), ENVIRONMENT, clock=device.clock)
+    span.start()
+    for number in range(2):
+        device.within(f"BertForSequenceClassification.bert.encoder.layer.{number}.attention.output.dense").run()
+    report = Report(span.finish())
+    text, page = report_text(report, View(by="module")), report_html(report, View(by="module"))
+    for number in range(2):
+        assert (
+            f'encoder.layer.{number}.attention.output.dense">…' in page
+            and f"{number}.attention.output.dense</th>" in page
+        )
+        (line,) = (line for line in text.splitlines() if f"layer.{number}.attention.output.dense  " in line)
+        assert line.startswith("…") and len(line) <= 100
 
 
 def test_phases_are_told_when_there_are_several(report: Report) -> None:

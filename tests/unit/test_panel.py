@@ -74,6 +74,12 @@ def test_arguments_that_do_not_fit_are_told_before_any_button(arguments: dict[st
     def step(batch: int) -> None:
         raise AssertionError
 
+    class Step(torch.nn.Module):
+        def forward(self, batch: int) -> None:
+            raise AssertionError
+
+    with pytest.raises(UsageProblem, match=r"Step\(batch: 'int'\).*" + said):
+        neuron_lab.panel(Step(), **arguments)
     with pytest.raises(UsageProblem, match=r"step\(batch: 'int'\).*" + said):
         neuron_lab.panel(step, **arguments)
     assert neuron_lab.panel(max, 1, 2) is not None, "what has no signature is taken as it is"

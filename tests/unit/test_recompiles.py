@@ -87,6 +87,19 @@ def test_each_compile_has_its_nearest_signature_and_a_fix() -> None:
     assert "static cache" in frame.fix[1]
 
 
+def test_a_change_of_many_dimensions_goes_on_in_a_second_line() -> None:
+    device = FakeDevice()
+    span = Recorder(device.hook(), Environment("emulated", True), clock=device.clock)
+    span.start()
+    for rows, inner, columns in ((1, 10, 1), (64, 784, 256)):
+        signature = f"aten::linear(float32[{rows}, {inner}], float32[{columns}, {inner}], float32[{columns}]){TAIL}"
+        device.run("aten::linear", compile_ms=(1, 2, 7), neff=str(rows), signature=signature)
+    *_, first, second = recompiles_text(Report(span.finish())).splitlines()
+    assert " ".join((first + second).split()) == (
+        "dim 0 of input 0: 1 → 64; dim 1 of input 0 and input 1: 10 → 784; dim 0 of input 1 and input 2: 1 → 256"
+    )
+
+
 def test_what_a_loop_makes_again_is_one_entry_and_the_dearest_is_first() -> None:
     device = FakeDevice()
     span = Recorder(device.hook(), Environment("emulated", True), label="In[1]", clock=device.clock)

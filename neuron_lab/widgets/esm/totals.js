@@ -2,8 +2,9 @@
 const MEASURES = ["calls", "cold", "compile", "load", "device", "cpu", "copies", "bytes", "total"];
 
 function totals(data, by, size, range) {
-  const { events, kind } = data;
+  const { events, kind, meta } = data;
   const keys = events[by];
+  const isGraph = meta.labels.map((name) => name.startsWith("graph::"));
   const sums = Object.fromEntries(MEASURES.map((name) => [name, new Float64Array(size)]));
   const from = range ? range.begin : -1;
   const to = range ? range.end : Infinity;
@@ -17,7 +18,8 @@ function totals(data, by, size, range) {
     const what = events.kind[i];
     if (what === kind.startup) continue;
     if (what === kind.compile || what === kind.load) {
-      sums[what === kind.load ? "load" : "compile"][key] += spent; // inside of a call, whose total has it
+      sums[what === kind.load ? "load" : "compile"][key] += spent;
+      if (isGraph[events.label[i]]) sums.total[key] += spent; // an op's NEFF is made inside of a call, whose total has it
       continue;
     }
     sums.total[key] += spent;

@@ -108,7 +108,7 @@ def test_flops_of_library_calls_are_counted() -> None:
         + _dot("%a, %b", "contracting_dims = [1] x [0]", _MATRICES)
         + "    return %1 : tensor<256x256xf32>\n  }\n}\n"
     )
-    by_library, by_xla = (compiler.compile(text, tier).cost() for tier in (compiler.Tier.GRAPH, compiler.Tier.EAGER))
+    by_library, by_xla = (compiler.compile(text, tier).cost for tier in (compiler.Tier.GRAPH, compiler.Tier.EAGER))
     assert by_library == by_xla
     assert by_library.flops == 2 * 256 * 512 * 256
     assert by_library.bytes_accessed == 4 * (256 * 512 + 512 * 256 + 256 * 256)

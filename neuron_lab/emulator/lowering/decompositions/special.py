@@ -14,7 +14,7 @@ from .._island import binary, island, repeat, tensor_type, type_of, unary
 from .._promotion import cast, computation_dtype, result_type
 from .._records import Unlowerable
 from .._registry import decompose
-from . import _cephes as cephes
+from . import _ndtri as table
 from .arithmetic import floating
 
 aten = torch.ops.aten
@@ -145,11 +145,11 @@ def ndtri(self: Tensor) -> Tensor:
     y = torch.where(upper, torch.sub(1.0, p), p)
     centred = torch.sub(y, 0.5)
     square = torch.mul(centred, centred)
-    middle = torch.add(centred, torch.mul(centred, torch.mul(square, _ratio(square, cephes.NDTRI_P0, cephes.NDTRI_Q0))))
+    middle = torch.add(centred, torch.mul(centred, torch.mul(square, _ratio(square, table.NDTRI_P0, table.NDTRI_Q0))))
     x = torch.sqrt(torch.mul(torch.log(y), -2.0))
     inverse = torch.div(1.0, x)
-    near = _ratio(inverse, cephes.NDTRI_P1, cephes.NDTRI_Q1)
-    far = _ratio(inverse, cephes.NDTRI_P2, cephes.NDTRI_Q2)
+    near = _ratio(inverse, table.NDTRI_P1, table.NDTRI_Q1)
+    far = _ratio(inverse, table.NDTRI_P2, table.NDTRI_Q2)
     outer = torch.sub(
         torch.sub(x, torch.div(torch.log(x), x)), torch.mul(inverse, torch.where(torch.lt(x, 8.0), near, far))
     )
