@@ -141,3 +141,9 @@ def test_flops_of_library_calls_are_counted() -> None:
     assert by_library == by_xla
     assert by_library.flops == 2 * 256 * 512 * 256
     assert by_library.bytes_accessed == 4 * (256 * 512 + 512 * 256 + 256 * 256)
+
+
+def test_subnormal_numbers_are_alike_in_every_row() -> None:
+    tiny = torch.full((600, 600), 1e-20)
+    compiled = torch.compile(torch.mm, backend="neuron")
+    assert torch.equal(compiled(tiny.to("neuron"), tiny.to("neuron")).cpu() > 0, torch.ones(600, 600, dtype=torch.bool))
