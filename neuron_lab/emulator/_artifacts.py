@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import tempfile
 import time
 import uuid
@@ -30,6 +31,7 @@ def are_wanted() -> bool:
 
 def preserve(graph: str, fx_text: str, stored: StoredNeff, key: str, raw: str | None) -> None:
     """Write the files of one graph. Raises OSError."""
+    graph = re.sub(r"[^\w-]+", "_", graph)  # a `model_name` is any text: none leads out of the folder
     rank, moment = os.environ.get("RANK", "0"), time.time_ns() // 1_000_000
     contents: dict[tuple[str, str], bytes] = {
         ("fx_graphs", "fx.txt"): fx_text.encode(),

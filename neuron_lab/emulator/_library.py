@@ -23,6 +23,7 @@ _DOT = re.compile(
     r" contracting_dims = \[(?P<along_left>\d+)\] x \[(?P<along_right>\d+)\]"
     rf" : \({_TENSOR}, {_TENSOR}\) -> {_TENSOR}"
 )
+_DEFINED = re.compile(r"\s*(%\w+)")
 _TRANSPOSE = re.compile(rf"(%\w+) = stablehlo\.transpose (%\w+), dims = \[([\d, ]+)\] : \({_TENSOR}\)")
 
 
@@ -50,9 +51,7 @@ def with_library_calls(stablehlo: str) -> Substituted:
     """
     if "stablehlo.dot_general" not in stablehlo:
         return Substituted(stablehlo)
-    transposes = {
-        match[1]: (match[2], _sizes(match[4])) for match in _TRANSPOSE.finditer(stablehlo) if _swaps_last_two(match[3])
-    }
+    transposes: dict[str, tuple[str, tuple[int, ...]]] = {}
     products: list[tuple[float, float]] = []
 
     def call(match: re.Match[str]) -> str:
@@ -65,8 +64,25 @@ def with_library_calls(stablehlo: str) -> Substituted:
         products.append((2.0 * math.prod(sizes) * _summed(left), elements * (8.0 if dtype == "f64" else 4.0)))
         return _call(match["result"], left, right, sizes, dtype)
 
-    text = _DOT.sub(call, stablehlo)
+    lines = []
+    for line in stablehlo.split("\n"):
+        lines.append(_DOT.sub(call, line))
+        _note(line, transposes)
+    text = "\n".join(lines)
     return Substituted(text, len(products), sum(flops for flops, _ in products), sum(size for _, size in products))
+
+
+def _note(line: str, transposes: dict[str, tuple[str, tuple[int, ...]]]) -> None:
+    """Keep `transposes`, those whose names are in force below `line`: each function counts its names anew, each region after it too."""
+    if "func.func" in line:
+        transposes.clear()
+    defined = _DEFINED.match(line)
+    if defined is None:
+        return
+    transposes.pop(defined[1], None)
+    match = _TRANSPOSE.match(line, defined.start(1))
+    if match is not None and _swaps_last_two(match[3]):
+        transposes[match[1]] = match[2], _sizes(match[4])
 
 
 def _product(

@@ -287,6 +287,16 @@ def test_artifacts_are_written_on_demand(monkeypatch: pytest.MonkeyPatch, tmp_pa
         assert neff.parse(file).json("neff.json")["emulated"] is True
 
 
+def test_a_name_for_artifacts_leads_out_of_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "debug"
+    monkeypatch.setenv("TORCH_NEURONX_DEBUG_DIR", str(folder))
+    monkeypatch.setenv("TORCH_NEURONX_PRESERVE_COMPILATION_ARTIFACTS", "1")
+    compiled(lambda x: x.sin() + 6, options={"model_name": "../../../out/n"})(_ones(5))
+    assert [path.name for path in tmp_path.iterdir()] == ["debug"]
+    (file,) = (folder / "neff" / "proc_0").iterdir()
+    assert file.name.startswith("_out_n_")
+
+
 def test_metrics_tell_every_graph() -> None:
     torch.neuron.reset_dynamo_metrics()
     compiled(lambda x: x.cos() * 5, options={"model_name": "waves"})(_ones(6).requires_grad_()).sum().backward()

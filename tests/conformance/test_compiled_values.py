@@ -109,3 +109,52 @@ def test_what_is_not_a_number() -> None:
         "bfloat16": lambda x: x.bfloat16().isfinite(),
     }
     assert_compiles_alike(computations, VALUES)
+
+
+@pytest.mark.parametrize("what", ["conj", "mH", "conj().imag", "conj().real"])
+def test_a_conjugate_has_its_values_inside_a_graph_and_as_its_input(what: str) -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(2, 4, 4, dtype=torch.complex64)
+    lazy: dict[str, Callable[[Tensor], Tensor]] = {
+        "conj": torch.conj,
+        "mH": lambda x: x.mH,
+        "conj().imag": lambda x: x.conj().imag,
+        "conj().real": lambda x: x.conj().real,
+    }
+    view = lazy[what]
+
+    def inside(x: Tensor, y: Tensor) -> list[Tensor]:
+        return [view(x) * 2 + y, view(x), view(x * 2)]
+
+    on_device = x.to(DEVICE), y.to(DEVICE)
+    for got, expected in zip(torch.compile(inside, backend="neuron")(*on_device), inside(x, y), strict=True):
+        torch.testing.assert_close(got.cpu(), expected)
+        torch.testing.assert_close((got + 1).cpu(), expected + 1)
+
+    compiled = torch.compile(torch.add, backend="neuron")
+    for device, host in (((view(on_device[0]), on_device[1]), (view(x), y)), (on_device, (x, y))):
+        torch.testing.assert_close(compiled(*device).cpu(), torch.add(*host))
+
+
+def test_the_gradient_through_a_conjugate() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(4, 4, dtype=torch.complex64)
+    there, here = x.to(DEVICE).requires_grad_(), x.clone().requires_grad_()
+
+    def loss(x: Tensor) -> Tensor:
+        return torch.view_as_real((x.conj() @ x).mH @ x).pow(2).sum()
+
+    loss(here).backward()
+    torch.compile(loss, backend="neuron")(there).backward()
+    assert here.grad is not None and there.grad is not None
+    torch.testing.assert_close(there.grad.cpu(), here.grad)
+
+
+def test_an_input_without_elements_has_no_memory_to_hand_over() -> None:
+    a, b = torch.randn(5, 0), torch.randn(0, 6)
+
+    def program(a: Tensor, b: Tensor) -> Tensor:
+        return a @ b + b.sum(0) + torch.cat([b, b]).sum()
+
+    compiled = torch.compile(program, backend="neuron", fullgraph=True)
+    assert torch.equal(compiled(a.to(DEVICE), b.to(DEVICE)).cpu(), program(a, b))

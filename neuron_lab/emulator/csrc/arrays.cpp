@@ -36,11 +36,13 @@ void delete_unused_capsule(PyObject* capsule) {
 }
 
 // While it lives, importing one module of the package `jax` fails at once. jaxlib asks for that module at each import of memory and does
-// without it; to find out that it is not installed takes Python ten times as long as the rest. A program's own `jax` is left alone.
+// without it; to find out that it is not installed takes Python ten times as long as the rest. A program's own `jax` is left alone, from
+// the moment on at which another thread begins to import it.
 class WithoutJax {
  public:
   WithoutJax() : modules_(PyImport_GetModuleDict()) {
-    ours_ = !PyDict_Contains(modules_, name()) && PyDict_SetItem(modules_, name(), Py_None) == 0;
+    static PyObject* package = PyUnicode_InternFromString("jax");
+    ours_ = !PyDict_Contains(modules_, package) && !PyDict_Contains(modules_, name()) && PyDict_SetItem(modules_, name(), Py_None) == 0;
   }
   ~WithoutJax() {
     if (ours_ && PyDict_GetItem(modules_, name()) == Py_None)

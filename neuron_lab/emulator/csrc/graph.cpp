@@ -26,12 +26,13 @@ Shape strides_of(const Leaf& leaf, c10::IntArrayRef sizes) {
 }
 
 // The input in the layout the graph was compiled for. Eager parts between graphs, and callers that a guard lets through, may
-// hand over another one, or a tensor that is still on the host.
+// hand over another one, a conjugate that is still to be computed, or a tensor that is still on the host.
 void take(const at::Tensor& input, const Leaf& expected, c10::DeviceIndex core, Call& call) {
   Leaf& leaf = call.leaves.emplace_back();
   leaf.original = leaf.source = &input;
   leaf.dtype = input.scalar_type();
-  if (on_device(input) && input.get_device() == core && buffer_layout(input, leaf) && same_buffer(leaf, expected))
+  const bool lazy = input.is_conj() || input.is_neg(); // its values are not what lies in its memory
+  if (on_device(input) && input.get_device() == core && !lazy && buffer_layout(input, leaf) && same_buffer(leaf, expected))
     return;
   TORCH_CHECK(input.scalar_type() == expected.dtype, "a compiled graph was given dtype ", input.scalar_type(), " for ", expected.dtype);
   at::Tensor& copy = call.copies.emplace_back(empty_strided_on(core, input.sizes(), strides_of(expected, input.sizes()), expected.dtype));

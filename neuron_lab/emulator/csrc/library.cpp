@@ -8,6 +8,8 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <xla/ffi/api/ffi.h>
 
+#include <cfenv>
+
 namespace neuron {
 namespace {
 
@@ -18,10 +20,28 @@ at::Tensor over(ffi::AnyBuffer buffer, at::ScalarType dtype) {
   return host_tensor(buffer.untyped_data(), buffer.size_bytes(), sizes, c10::contiguous_strides(sizes), dtype);
 }
 
+// XLA has its threads take subnormal numbers for zero. The library's own threads do not: rows of one result would differ.
+class UsualNumbers {
+ public:
+  UsualNumbers() {
+    std::fegetenv(&before_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~UsualNumbers() {
+    std::fesetenv(&before_);
+  }
+  UsualNumbers(const UsualNumbers&) = delete;
+  UsualNumbers& operator=(const UsualNumbers&) = delete;
+
+ private:
+  std::fenv_t before_;
+};
+
 ffi::Error dot(ffi::AnyBuffer left, ffi::AnyBuffer right, ffi::Result<ffi::AnyBuffer> result, bool transpose_left, bool transpose_right) {
   // Whatever the caller has switched on (autocast, a dispatch mode in Python, a profiler) was for ops, not for this.
   c10::impl::ForceDispatchKeyGuard plain(c10::DispatchKeySet(), c10::autocast_dispatch_keyset);
   at::DisableRecordFunctionGuard unrecorded;
+  const UsualNumbers usual;
   try {
     const at::ScalarType dtype = left.element_type() == ffi::DataType::F64 ? at::kDouble : at::kFloat;
     at::Tensor a = over(left, dtype), b = over(right, dtype), out = over(*result, dtype);

@@ -12,6 +12,7 @@ from torch import Tensor, fx
 from neuron_lab.emulator import clock
 
 from ._fake import fake_tensors
+from ._island import empty_constant
 from ._layout import buffer_shape, contiguous_strides, physical_order, to_buffer, to_logical
 from ._mlir import to_stablehlo, to_torch_dialect
 from ._recorder import Recorder
@@ -19,6 +20,10 @@ from ._records import ExecPlan, Leaf, Lowered, Output, Unlowerable
 from ._trace import _torch_table
 
 _PLACEMENT = frozenset({"device", "layout", "pin_memory", "non_blocking"})
+_LAZY: dict[Any, Any] = {  # views of PyTorch's that leave the work to their readers; here a tensor is its values
+    torch.ops.aten._conj.default: torch.conj_physical,
+    torch.ops.aten._neg_view.default: torch.neg,
+}
 
 
 class UnlowerableNode(Unlowerable):
@@ -65,7 +70,10 @@ def _trace(module: fx.GraphModule, leaves: Sequence[Leaf]) -> tuple[fx.Graph, Ex
     recorder = Recorder(_torch_table())
     buffers = [torch.empty(buffer_shape(leaf), dtype=leaf.dtype) for leaf in leaves]
     for index, buffer in enumerate(buffers):
-        recorder.placeholder(f"arg{index}", buffer)
+        if buffer.numel():
+            recorder.placeholder(f"arg{index}", buffer)
+        else:  # it has no memory that could be handed over
+            (buffers[index],) = recorder.island(f"%r0 = {empty_constant(buffer)}", [], [(buffer.shape, buffer.dtype)])
     output = next(node for node in module.graph.nodes if node.op == "output")
     replay = _Replay(module)
     outputs: list[Output] = []
@@ -151,6 +159,8 @@ class _Replay(fx.Interpreter):
             if target is torch.ops.aten.cat.default:
                 # An empty key/value cache; an empty input has no buffer that could be handed over.
                 args = ([part for part in args[0] if part.numel()] or args[0][:1], *args[1:])
+            if target in _LAZY:
+                return _LAZY[target](*args)
             if target is torch.ops.aten.view.default:
                 # What is a view of the program's tensor need not be one of the replay's: strides may differ, values do not.
                 return torch.reshape(*args)

@@ -35,6 +35,35 @@ def test_a_transpose_before_it_is_read_through() -> None:
     assert found.flops == 2 * 256 * 512 * 256
 
 
+def test_a_name_of_another_function_is_another_value() -> None:
+    transpose = "    %0 = stablehlo.transpose %w, dims = [1, 0] : (tensor<512x256xf32>) -> tensor<256x512xf32>\n"
+    add = "    %0 = stablehlo.add %a, %a : tensor<256x512xf32>\n"
+    product = _dot("%0, %b", "contracting_dims = [1] x [0]", _MATRICES)
+    head = "  func.func private @part(%a: tensor<256x512xf32>) {\n"
+    for text in (
+        transpose + head + add + product,
+        head + add + product + "}\n" + head + transpose,
+        transpose + add + product,
+    ):
+        assert "@neuron_dot(%0, %b)" in with_library_calls(text).text
+
+
+def test_products_around_what_is_lowered_apart_equal_the_cpus() -> None:
+    a, b = torch.randn(2, 512, 512) / 20
+    lower = torch.randn(512, 512).tril() / 100 + torch.eye(512)
+
+    def transposed_before(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        solved = torch.linalg.solve_triangular(lower.to(a.device), a @ b.T, upper=False)
+        return (solved + solved) @ a
+
+    def transposed_after(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.solve_triangular(lower.to(a.device), (a + b) @ a, upper=False).T @ b
+
+    for function in (transposed_before, transposed_after):
+        compiled = torch.compile(function, backend="neuron", fullgraph=True)
+        torch.testing.assert_close(compiled(a.to("neuron"), b.to("neuron")).cpu(), function(a, b))
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -112,3 +141,9 @@ def test_flops_of_library_calls_are_counted() -> None:
     assert by_library == by_xla
     assert by_library.flops == 2 * 256 * 512 * 256
     assert by_library.bytes_accessed == 4 * (256 * 512 + 512 * 256 + 256 * 256)
+
+
+def test_subnormal_numbers_are_alike_in_every_row() -> None:
+    tiny = torch.full((600, 600), 1e-20)
+    compiled = torch.compile(torch.mm, backend="neuron")
+    assert torch.equal(compiled(tiny.to("neuron"), tiny.to("neuron")).cpu() > 0, torch.ones(600, 600, dtype=torch.bool))
