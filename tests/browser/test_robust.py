@@ -83,14 +83,14 @@ def test_theme_and_zoom_of_a_live_one(lab: Lab, shoot: Callable[[Page, str], Pat
         "Emulation.setDeviceMetricsOverride",
         {"width": int(1600 / zoom), "height": int(1100 / zoom), "deviceScaleFactor": zoom, "mobile": False},
     )
+    explorer.evaluate("e => e.scrollIntoView()")  # in a smaller window it may stand outside, where nothing is drawn
     canvas = explorer.locator(".nx-timeline canvas")
     lab.page.wait_for_function(
-        "zoom => { const c = document.querySelector('.nx-timeline canvas'); return Math.abs(c.width - zoom * c.clientWidth) < 1 }",
-        arg=zoom,
+        "([canvas, zoom]) => Math.abs(canvas.width - zoom * canvas.clientWidth) < 1",
+        arg=[canvas.element_handle(), zoom],
     )
     assert painted(canvas) > 1000
     assert explorer.evaluate(FAULTS) == []
-    explorer.evaluate("e => e.scrollIntoView()")
     shoot(lab.page, f"zoom-{zoom}")
     client.send("Emulation.clearDeviceMetricsOverride")
     client.detach()
