@@ -19,7 +19,7 @@ class CompileTrial:
 
     @property
     def sides(self) -> pd.DataFrame:
-        """One row for eager, one for compiled: seconds of the fastest of `cold_n` first calls and of compiling in it, NEFFs, warm
+        """One row for eager, one for compiled: seconds of the median of `cold_n` first calls and of compiling in it, NEFFs, warm
         latency of `n` calls in ms, peak HBM in bytes."""
         return trial_frame(self.trial)
 

@@ -30,7 +30,7 @@ def arguments(parser: Parser) -> None:
     """Declare the options."""
     parser.add_argument("--train", action="store_true", help="run backward from the value and compare the gradients")
     parser.add_argument(
-        "--rounds", type=int, default=20, metavar="N", help="warm calls of each (default 20, at least 5)"
+        "--rounds", type=int, default=20, metavar="N", help="warm calls of each, at least (default 20; 5 or more)"
     )
     parser.add_argument("-o", "--output", metavar="VAR", help="keep the result in this variable")
 

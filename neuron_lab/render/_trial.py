@@ -63,7 +63,7 @@ def _rows(trial: Trial) -> list[tuple[str, str, str]]:
     rows = [
         ("first call, empty NEFF cache", *(duration(side.cold_ns) for side in sides)),
         ("  of it compiling", *(_made(side) for side in sides)),
-        ("  fastest of", *(plural(side.cold_runs, "call") for side in sides)),
+        ("  median of", *(plural(side.cold_runs, "call") for side in sides)),
         ("first call, NEFFs on disk", DASH, duration(trial.reload_ns)),
         ("warm call, median", *(duration(side.quantile_ns(0.5)) for side in sides)),
         ("  p10 – p90", *(_spread(side) for side in sides)),
@@ -98,9 +98,8 @@ def _notes(trial: Trial) -> list[str]:
         notes.append(f"… {plural(len(trial.breaks) - _BREAKS, 'more break')}, see .breaks")
     if len(trial.outputs) > _OUTPUTS:
         notes.append(f"… {plural(len(trial.outputs) - _OUTPUTS, 'more output')} closer than these, see .outputs")
-    if trial.left_out:
-        kept = len(trial.eager.warm_ns)
+    if trial.slowness is not None:
         notes.append(
-            f"warm calls: the fastest {kept} of {kept + trial.left_out} rounds, for other work only slows them down"
+            f"times are as without other work on the machine; it slowed fixed work beside the calls {trial.slowness:.2f}×"
         )
     return notes

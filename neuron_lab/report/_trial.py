@@ -18,7 +18,7 @@ _CONFIDENCE = 0.95
 class TrialSide:
     """One way to run the program. Times in nanoseconds, sizes in bytes.
 
-    `cold_ns` is a first call, with an empty NEFF cache, the fastest of `cold_runs`; `compile_ns` the part of it that made `made`
+    `cold_ns` is a first call, with an empty NEFF cache, the median of `cold_runs`; `compile_ns` the part of it that made `made`
     NEFFs. `warm_ns` are synchronised calls, one a round. `neffs` are used by a warm call, `peak_bytes` is the highest HBM during one.
     """
 
@@ -57,8 +57,9 @@ class OutputDifference:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Everything one comparison measured. `reload_ns` is the first compiled call when its NEFFs are already on disk; `left_out` counts
-    the rounds beside the fastest, which alone are told."""
+    """Everything one comparison measured. `reload_ns` is the first compiled call when its NEFFs are already on disk, the median of
+    several. Times are as without other work on the machine, which made the warm calls `slowness` times as long (median); None: they
+    are as measured."""
 
     label: str
     device: str
@@ -66,7 +67,7 @@ class Trial:
     eager: TrialSide
     compiled: TrialSide
     reload_ns: int
-    left_out: int
+    slowness: float | None
     graphs: int
     breaks: tuple[GraphBreak, ...]
     outputs: tuple[OutputDifference, ...]

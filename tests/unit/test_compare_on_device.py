@@ -23,6 +23,7 @@ from torch._dynamo import utils
 
 import neuron_lab
 from neuron_lab import UsageProblem, _compare, device
+from neuron_lab._pace import Pace
 from neuron_lab.emulator import compiler, dispatch
 from tests.emulated import DEVICE, neff_cache, nothing_stays_behind  # noqa: F401  # fixtures
 
@@ -37,10 +38,8 @@ pytestmark = [
 
 
 @pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No waiting for a quiet machine, and few first calls."""
-    monkeypatch.setattr(_compare, "_PATIENCE_NS", 0)
-    monkeypatch.setattr(_compare, "_COLD_RUNS", 2)
+def few_first_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_compare, "_FIRST_CALLS", 2)
 
 
 def network() -> nn.Module:
@@ -59,7 +58,8 @@ def test_a_model_is_measured_both_ways() -> None:
     found = neuron_lab.compare(model, x, rounds=6, clock=lambda: next(ticks))
     trial = found.trial
     assert trial.label == "Sequential" and trial.emulated
-    assert trial.eager.warm_ns == trial.compiled.warm_ns == (1_000_000,) * 6
+    assert trial.eager.warm_ns == trial.compiled.warm_ns and set(trial.eager.warm_ns) == {1_000_000}
+    assert len(trial.eager.warm_ns) >= 6
     assert trial.compiled.made >= 2 and trial.compiled.compile_ns > 0 and trial.compiled.neffs < trial.eager.neffs
     assert trial.graphs == 1 and not trial.breaks
     rows = {row.name: row for row in trial.outputs}
@@ -68,24 +68,53 @@ def test_a_model_is_measured_both_ways() -> None:
     assert trial.eager.peak_bytes > 0 and found.break_even is None
 
 
-def test_of_the_rounds_the_fastest_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_compare, "_PATIENCE_NS", 10**9)
-    took = itertools.cycle([400, 100, 100, 300, 100])
+class Halved(Pace):
+    """A machine that was at half its speed all the time."""
+
+    def slowness(self, begun: int, ended: int) -> float | None:
+        return 2.0
+
+
+def test_times_are_as_without_other_work_on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_compare, "Pace", Halved)
+    monkeypatch.setattr(_compare._Bench, "real", True)
+    ticks = itertools.count(0, 1_000_000)
+    model, x = network().eval(), torch.randn(5, 4, device=DEVICE)
+    found = neuron_lab.compare(model, x, rounds=5, clock=lambda: next(ticks))
+    trial = found.trial
+    assert {*trial.eager.warm_ns, *trial.compiled.warm_ns, trial.eager.cold_ns, trial.reload_ns} == {500_000}
+    assert trial.slowness == 2.0 and "slowed fixed work beside the calls 2.00×" in found.to_text()
+
+
+def test_a_clock_of_ones_own_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_compare, "Pace", Halved)
+    monkeypatch.setattr(Halved, "slowness", lambda *_: None)
+    monkeypatch.setattr(Halved, "__enter__", lambda _: pytest.fail("measures the machine"))
+    took = itertools.cycle([400_000, 100_000, 100_000, 300_000, 100_000])
     now = 0
 
     def clock() -> int:
         nonlocal now
-        now += next(took) * 1000
+        now += next(took)
         return now
 
     model, x = network().eval(), torch.randn(5, 4, device=DEVICE)
-    found = neuron_lab.compare(model, x, rounds=5, clock=clock)
-    trial = found.trial
-    assert len(trial.eager.warm_ns) == len(trial.compiled.warm_ns) == 5
-    lengths = [sum(pair) for pair in zip(trial.eager.warm_ns, trial.compiled.warm_ns, strict=True)]
-    assert trial.left_out >= 15  # a batch of 5 between the first calls
-    assert max(lengths) <= 1.1 * min(lengths)
-    assert f"the fastest 5 of {5 + trial.left_out} rounds" in found.to_text()
+    trial = neuron_lab.compare(model, x, rounds=20, clock=clock).trial
+    assert len(trial.eager.warm_ns) == len(trial.compiled.warm_ns) == 20  # all that were asked for, in batches of 5
+    assert set(trial.eager.warm_ns) == {400_000, 100_000, 300_000} and trial.slowness is None
+
+
+def test_the_collector_is_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x = network().eval(), torch.randn(5, 4, device=DEVICE)
+    neuron_lab.compare(model, x, rounds=5)
+    assert gc.get_freeze_count() == 0 and gc.isenabled()
+    gc.freeze()
+    try:
+        kept = gc.get_freeze_count()
+        neuron_lab.compare(model, x, rounds=5)
+        assert gc.get_freeze_count() > kept // 2  # some have died
+    finally:
+        gc.unfreeze()
 
 
 def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
