@@ -126,6 +126,7 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     files, before = sorted(tmp_path.rglob("*")), held(model)
     reasons, counters = list(utils.graph_break_reasons), copy.deepcopy(utils.counters)
     host, python = torch.get_rng_state(), random.getstate()
+    loaded = device.loaded_neffs()
 
     @torch.compiler.disable
     def noise() -> float:
@@ -143,6 +144,7 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert {"result", "0.weight", "0.weight.grad"} <= set(found.outputs["name"])
     assert found.trial.breaks
     assert sorted(tmp_path.rglob("*")) == files and os.environ["TORCH_NEURONX_NEFF_CACHE_DIR"] == str(tmp_path)
+    assert device.loaded_neffs() == loaded and any(neff.op.startswith("graph::") for neff in loaded)
     assert torch.equal(torch.get_rng_state(), host) and random.getstate() == python
     for name, tensor in held(model).items():
         assert torch.equal(tensor, before[name]), name

@@ -7,6 +7,8 @@
 #include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/Exceptions.h>
 
+#include <tuple>
+
 namespace py = pybind11;
 
 namespace neuron {
@@ -18,10 +20,10 @@ namespace {
 std::unordered_map<const c10::FunctionSchema*, std::unique_ptr<OpInfo>> g_ops;
 using Plans = std::unordered_map<std::string, Plan*>; // by key
 Plans g_plans;
-std::vector<Plans> g_aside;
 std::unordered_map<std::string, Plan*> g_passing; // by op and reason
 int64_t g_cleared_hits = 0;
 std::vector<const Graph*> g_graphs;
+std::vector<std::pair<Plans, std::vector<const Graph*>>> g_aside;
 
 py::object dtype_object(at::ScalarType dtype) {
   return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(torch::getTHPDtype(dtype)));
@@ -263,30 +265,28 @@ std::vector<const Plan*> plans() {
   return out;
 }
 
-// Plans are kept alive: a recording session may still point at them. Their executables go.
-static void clear_ops(Plans& plans) {
-  for (auto& entry : plans) {
+// Plans are kept alive: a recording session may still point at them. The executables of ops go; a compiled function keeps its own.
+void clear_plans() {
+  for (auto& entry : g_plans) {
     Py_CLEAR(entry.second->launch);
     if (entry.second->kind == Kind::compiled)
       g_cleared_hits += entry.second->hits;
   }
-  plans.clear();
-}
-
-void clear_plans() {
-  clear_ops(g_plans);
-  g_graphs.clear(); // a compiled function keeps its own
+  for (const Graph* graph : g_graphs)
+    g_cleared_hits += graph->plan->hits;
+  g_plans.clear();
+  g_graphs.clear();
 }
 
 // Until `put_plans_back` every call is a first call; the plans made meanwhile are then cleared.
 void set_plans_aside() {
-  g_aside.push_back(std::exchange(g_plans, {}));
+  g_aside.emplace_back(std::exchange(g_plans, {}), std::exchange(g_graphs, {}));
 }
 
 void put_plans_back() {
   TORCH_CHECK(!g_aside.empty(), "no plans were set aside");
-  clear_ops(g_plans);
-  g_plans = std::move(g_aside.back());
+  clear_plans();
+  std::tie(g_plans, g_graphs) = std::move(g_aside.back());
   g_aside.pop_back();
 }
 
