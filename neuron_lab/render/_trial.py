@@ -100,6 +100,6 @@ def _notes(trial: Trial) -> list[str]:
         notes.append(f"… {plural(len(trial.outputs) - _OUTPUTS, 'more output')} closer than these, see .outputs")
     if trial.slowness is not None:
         notes.append(
-            f"times are as without other work on the machine; it slowed fixed work beside the calls {trial.slowness:.2f}×"
+            f"times are as without other work on the machine; by fixed work beside, it slowed calls {trial.slowness:.2f}×"
         )
     return notes

@@ -84,7 +84,7 @@ def test_text() -> None:
         "result float32[2, 3]    1e-06    2e-05",
         "",
         "graph break at In[3] line 2: it prints",
-        "times are as without other work on the machine; it slowed fixed work beside the calls 1.24×",
+        "times are as without other work on the machine; by fixed work beside, it slowed calls 1.24×",
     ]
 
 
