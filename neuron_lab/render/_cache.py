@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from html import escape
 from textwrap import wrap
 
-from neuron_lab.render._format import DASH, count, duration, plural, printable, shorten, size, wrapped
+from neuron_lab.render._format import DASH, WIDTH, count, duration, plural, printable, shorten, size, wrapped
 from neuron_lab.render._grid import aligned
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import CacheChange, NeffEntry, named_signature
 
-_WIDTH = 100
 _KEY = 8
 _NAME = 56
 _NAME_HTML = 100
@@ -22,7 +21,7 @@ _DAY_S = 86_400
 
 def cache_text(directory: str, rows: Sequence[NeffEntry], top: int, now: float) -> str:
     """The directory, its sums, then the first `top` rows."""
-    lines = [*wrap(f"NEFF cache {directory}", _WIDTH), *wrapped(_sums(rows), " · ", _WIDTH)]
+    lines = [*wrap(f"NEFF cache {directory}", WIDTH), *wrapped(_sums(rows), " · ", WIDTH)]
     if rows:
         cells = [(f"{row.key[:_KEY]}  {shorten(_name(row), _NAME)}", *_cells(row, now)) for row in rows[:top]]
         lines += ["", *aligned([("key       NEFF", *_TITLES), *cells])]
@@ -56,7 +55,7 @@ def _row_html(row: NeffEntry, now: float) -> str:
 
 def change_text(change: CacheChange) -> str:
     """A sentence or two."""
-    return printable("\n".join(line for text in _sentences(change) for line in wrap(text, _WIDTH)))
+    return printable("\n".join(line for text in _sentences(change) for line in wrap(text, WIDTH)))
 
 
 def change_html(change: CacheChange) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from html import escape
 
-from neuron_lab.render._format import duration, plural, shorten, wrapped
+from neuron_lab.render._format import WIDTH, duration, plural, shorten, wrapped
 from neuron_lab.render._style import PART_COLORS
 from neuron_lab.report import Curve, Report, binary_size, named
 
-_WIDTH = 100
 _SPARK = "▁▂▃▄▅▆▇█"
 _SPARK_WIDTH = 28
 _CORES = 2
@@ -25,12 +24,12 @@ def memory_lines(report: Report) -> list[str]:
     """The curve of each core with its peak, and below it what the peak was made of."""
     lines = []
     for curve in report.curves[:_CORES]:
-        lines.append(shorten(f"HBM {_spark(curve)} {', '.join(peak_words(curve))}", _WIDTH))
+        lines.append(shorten(f"HBM {_spark(curve)} {', '.join(peak_words(curve))}", WIDTH))
         made_of = [
             f"{binary_size(portion.bytes)} {shorten(name, _PLACE)}"
             for portion, name in named(curve.portions, report.place)
         ]
-        parts = wrapped(made_of, " · ", _WIDTH - len(_MADE_OF))
+        parts = wrapped(made_of, " · ", WIDTH - len(_MADE_OF))
         lines += [f"{' ' * len(_MADE_OF) if index else _MADE_OF}{part}" for index, part in enumerate(parts)]
     if len(report.curves) > _CORES:
         lines.append(f"… HBM of {plural(len(report.curves) - _CORES, 'more core')}, see .memory")

@@ -7,12 +7,11 @@ from html import escape
 from textwrap import wrap
 
 from neuron_lab.render import _words
-from neuron_lab.render._format import DASH, count, duration, plural, printable, shorten
+from neuron_lab.render._format import DASH, WIDTH, count, duration, plural, printable, shorten
 from neuron_lab.render._grid import aligned, grid_html
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import Difference, OpChange, binary_size, named_signature
 
-_WIDTH = 100
 _OPS = 10
 _OPS_HTML = 40
 _NAMED = 3
@@ -27,12 +26,12 @@ def difference_text(found: Difference) -> str:
     rows, hidden = _shown(found, _OPS)
     blocks = [
         [
-            f"{_title(found)}  {shorten(_devices(found), _WIDTH - len(_title(found)) - 2)}",
-            *(line for text in _caveats(found) for line in wrap(text, _WIDTH, subsequent_indent="  ")[:2]),
+            f"{_title(found)}  {shorten(_devices(found), WIDTH - len(_title(found)) - 2)}",
+            *(line for text in _caveats(found) for line in wrap(text, WIDTH, subsequent_indent="  ")[:2]),
         ],
         aligned([("", "before", "after", "change"), *_parts(found)]),
         _ops(found, rows, hidden),
-        [line for text in _news(found) for line in wrap(text, _WIDTH, subsequent_indent="  ")[:2]],
+        [line for text in _news(found) for line in wrap(text, WIDTH, subsequent_indent="  ")[:2]],
     ]
     return printable("\n\n".join("\n".join(block) for block in blocks if block))
 
@@ -163,7 +162,7 @@ def _ops(found: Difference, rows: list[OpChange], hidden: str) -> list[str]:
     kept = list(range(len(cells[0])))
     while True:
         widths = [max(len(row[index]) for row in cells) for index in kept[1:]]
-        room = _WIDTH - sum(width + 2 for width in widths)
+        room = WIDTH - sum(width + 2 for width in widths)
         if room >= _LEAST_NAME or len(kept) == 1:
             break
         kept.pop()

@@ -5,11 +5,10 @@ from __future__ import annotations
 from html import escape
 from textwrap import wrap
 
-from neuron_lab.render._format import duration, plural, shorten
+from neuron_lab.render._format import WIDTH, duration, plural, shorten
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import Explanation, Finding, Report
 
-_WIDTH = 100
 _SHOWN = 3
 _LINES = 10
 _SHOWN_HTML = 8
@@ -37,7 +36,7 @@ def findings_text(report: Report) -> list[str]:
 def _wrapped(text: str, indent: str) -> list[str]:
     return wrap(
         text,
-        _WIDTH,
+        WIDTH,
         initial_indent=indent,
         subsequent_indent=_INDENT,
         max_lines=2,
@@ -68,12 +67,12 @@ def _remedy(item: Finding, report: Report) -> str:
 
 def explanation_text(item: Explanation) -> str:
     """The whole explanation, 100 columns."""
-    fixes = [line for fix in item.fixes for line in wrap(f"- {fix}", _WIDTH, subsequent_indent="  ")]
+    fixes = [line for fix in item.fixes for line in wrap(f"- {fix}", WIDTH, subsequent_indent="  ")]
     return "\n".join(
         [
             f"{item.code}  {item.title}",
             "",
-            *wrap(item.meaning, _WIDTH),
+            *wrap(item.meaning, WIDTH),
             "",
             "Example",
             f"    {item.example}",

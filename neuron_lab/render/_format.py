@@ -9,7 +9,7 @@ from neuron_lab.report import plural as plural  # for the renderers, with the ot
 from neuron_lab.report import three_digits
 
 DASH = "–"
-
+WIDTH = 100  # columns of text reports
 
 # What would move a terminal's cursor or cannot be encoded: it may stand in a file name, in source, or in a file from elsewhere.
 _UNPRINTABLE = dict.fromkeys(

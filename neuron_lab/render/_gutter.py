@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from neuron_lab.render._format import columns, count, cut, duration, padded, plural, shorten, size
+from neuron_lab.render._format import WIDTH, columns, count, cut, duration, padded, plural, shorten, size
 from neuron_lab.report import GutterLine, LineRow, binary_size
 
-_WIDTH = 100
 _TAB = 4
 _SOURCE = 28  # columns the source keeps, if it is that long
 
@@ -17,19 +16,19 @@ def gutter_text(lines: list[GutterLine], left_out: list[LineRow]) -> list[str]:
     widths = {index: max(len(row[index]) for row in cells) for index in used}
     code = [line.text.expandtabs(_TAB) for line in lines]
     longest = max(map(columns, code), default=0)
-    while sum(widths.values()) + 2 * len(widths) + 7 + min(_SOURCE, longest) > _WIDTH and len(widths) > 1:
+    while sum(widths.values()) + 2 * len(widths) + 7 + min(_SOURCE, longest) > WIDTH and len(widths) > 1:
         widths.pop(max(widths, key=lambda index: _RANK[index]))
-    room = _WIDTH - 7 - sum(width + 2 for width in widths.values())
+    room = WIDTH - 7 - sum(width + 2 for width in widths.values())
     source = min(room, longest)
     text = []
     for line, row, shown in zip(lines, cells, code, strict=True):
         if line.opens:
-            text.append(shorten(line.opens, _WIDTH))
+            text.append(shorten(line.opens, WIDTH))
         tail = "".join(f"  {row[index]:>{width}}" for index, width in widths.items())
         text.append(f"{line.number:>5}{'┆' if line.skips else ' '} {padded(cut(shown, source), source)}{tail}".rstrip())
     if left_out:
         spent = duration(sum(row.total_ns for row in left_out))
-        text.append(shorten(f"… {plural(len(left_out), 'more line')} ({spent}), see .lines", _WIDTH))
+        text.append(shorten(f"… {plural(len(left_out), 'more line')} ({spent}), see .lines", WIDTH))
     return text
 
 

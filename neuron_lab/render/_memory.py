@@ -8,11 +8,10 @@ from html import escape
 
 from neuron_lab.device import CoreMemory
 from neuron_lab.recording import Holding
-from neuron_lab.render._format import columns, cut, padded, shorten, wrapped
+from neuron_lab.render._format import WIDTH, columns, cut, padded, shorten, wrapped
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import HeldRow, binary_size, held_rows
 
-_WIDTH = 100
 _ROWS = 20
 _NAME = 48
 
@@ -24,7 +23,7 @@ def memory_text(cores: Sequence[CoreMemory], holdings: Sequence[Holding], freed:
     cells = [_cells(row, _NAME) for row in held[:_ROWS]]
     widths = [max((columns(row[index]) for row in cells), default=0) for index in range(4)]
     lines += [
-        cut(f"{padded(name, widths[0])}  {size:>{widths[1]}}  {kind:<{widths[2]}}  {shape}", _WIDTH)
+        cut(f"{padded(name, widths[0])}  {size:>{widths[1]}}  {kind:<{widths[2]}}  {shape}", WIDTH)
         for name, size, kind, shape in cells
     ]
     if len(held) > _ROWS:
@@ -71,7 +70,7 @@ def memory_summary(cores: Sequence[CoreMemory], holdings: Sequence[Holding], fre
     if unseen > 0:
         parts.append(f"kept by PyTorch for backward {binary_size(unseen)}")
     if parts:
-        lines += wrapped(parts, " · ", _WIDTH)
+        lines += wrapped(parts, " · ", WIDTH)
     if freed is not None:
         lines.append(f"freed {binary_size(freed)} that Out, _ and the last traceback had kept")
     return lines

@@ -8,12 +8,11 @@ from html import escape
 from textwrap import wrap
 
 from neuron_lab.neff import HEADER_SIZE, Account, Header, Memory, Neff, Port
-from neuron_lab.render._format import count, cut, duration, plural, printable, shorten, size
+from neuron_lab.render._format import WIDTH, count, cut, duration, plural, printable, shorten, size
 from neuron_lab.render._grid import grid_html
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import three_digits
 
-_WIDTH = 100
 _LABEL = 11
 _PORTS = 4
 _MEMBERS = 8
@@ -30,19 +29,19 @@ _UNITS = ("", "k", "M", "G", "T", "P")
 
 def neff_text(name: str, content: Neff, account: Account) -> str:
     """What it is, what it takes, its members and the beginning of its StableHLO; 100 columns and 40 lines at most."""
-    lines = [shorten(_title(name, content, account), _WIDTH)]
+    lines = [shorten(_title(name, content, account), WIDTH)]
     for label, value in _facts(content, account):
-        first, *more = wrap(shorten(value, _VALUE), _WIDTH - _LABEL - 1) or [""]
+        first, *more = wrap(shorten(value, _VALUE), WIDTH - _LABEL - 1) or [""]
         lines += [f"{label:<{_LABEL}} {first}", *(f"{'':<{_LABEL}} {line}" for line in more[:1])]
     members = sorted(content.members, key=lambda member: -member.size)
     listed = " · ".join(f"{shorten(member.name, 40)} {size(member.size)}" for member in members[:_MEMBERS])
     rest = f" · … {count(len(members) - _MEMBERS)} more, see .frame" if len(members) > _MEMBERS else ""
-    lines += wrap(f"{'members':<{_LABEL}} {listed or 'none'}{rest}", _WIDTH, subsequent_indent=" " * (_LABEL + 1))[:6]
+    lines += wrap(f"{'members':<{_LABEL}} {listed or 'none'}{rest}", WIDTH, subsequent_indent=" " * (_LABEL + 1))[:6]
     if account.stablehlo is not None:
         code = account.stablehlo.splitlines()
         lines += ["", f"StableHLO, {plural(len(code), 'line')}"]
         shown = min(_MODULE, _LINES - 1 - len(lines))
-        lines += [cut(f"  {line}", _WIDTH) for line in code[:shown]]
+        lines += [cut(f"  {line}", WIDTH) for line in code[:shown]]
         lines += [f"  … {count(len(code) - shown)} more, see .stablehlo"] if len(code) > shown else []
     return printable("\n".join(lines))
 

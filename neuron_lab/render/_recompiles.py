@@ -7,11 +7,10 @@ from html import escape
 from textwrap import wrap
 
 from neuron_lab.recording import GraphCompile
-from neuron_lab.render._format import count, duration, plural, shorten
+from neuron_lab.render._format import WIDTH, count, duration, plural, shorten
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import Repeated, Report, guard_failure, repeated
 
-_WIDTH = 100
 _ROWS = 12
 _GRAPHS = 12
 _CELL = 300
@@ -24,7 +23,7 @@ def recompiles_text(report: Report) -> str:
     told = ""
     for group in groups[:_ROWS]:
         head = " · ".join(filter(None, [group.op, report.place(group.where), _cost(group)]))
-        lines += ["", shorten(head, _WIDTH), *_indented(group.changed)]
+        lines += ["", shorten(head, WIDTH), *_indented(group.changed)]
         if group.fix and group.fix != told:
             lines.append(f"    {group.fix}")
         told = group.fix or told
@@ -34,7 +33,7 @@ def recompiles_text(report: Report) -> str:
 
 
 def _indented(text: str) -> list[str]:
-    return [f"    {line}" for line in wrap(text, _WIDTH - 4, max_lines=2, placeholder=" …")]
+    return [f"    {line}" for line in wrap(text, WIDTH - 4, max_lines=2, placeholder=" …")]
 
 
 def _cost(group: Repeated) -> str:
@@ -55,7 +54,7 @@ def _graphs_text(report: Report) -> list[str]:
     for row in again[:_GRAPHS]:
         head = " · ".join(filter(None, [row.title, report.place(row.place), duration(row.duration_ns)]))
         failed = guard_failure(row)
-        lines += ["", shorten(head, _WIDTH), *_indented(failed.text)]
+        lines += ["", shorten(head, WIDTH), *_indented(failed.text)]
         if failed.fix and failed.fix != told:
             lines += _indented(failed.fix)
         told = failed.fix or told

@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
-from neuron_lab.render._format import DASH, count, duration, plural, printable, shorten
+from neuron_lab.render._format import DASH, WIDTH, count, duration, plural, printable, shorten
 from neuron_lab.render._grid import aligned, grid_html
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import SessionRow, session_total
 
-_WIDTH = 100
 _ROWS = 30
 _ROWS_HTML = 150
 _LABEL = 28
@@ -29,10 +28,10 @@ def session_text(rows: Sequence[SessionRow], forgotten: int) -> str:
     used = [index for index in range(1, len(cells[0])) if any(row[index] != DASH for row in cells[1:])]
     widths = {index: max(len(row[index]) for row in cells) for index in used}
     names = max(_LEAST_LABEL, *(len(row[0]) for row in cells))
-    while names + sum(width + 2 for width in widths.values()) > _WIDTH and len(widths) > 1:
+    while names + sum(width + 2 for width in widths.values()) > WIDTH and len(widths) > 1:
         widths.pop(max(widths, key=lambda index: _RANK[index - 1]))
     lines = aligned([(row[0], *(row[index] for index in widths)) for row in cells])
-    return printable("\n".join([shorten(_head(rows), _WIDTH), *_earlier(rows, forgotten, _ROWS), "", *lines]))
+    return printable("\n".join([shorten(_head(rows), WIDTH), *_earlier(rows, forgotten, _ROWS), "", *lines]))
 
 
 def session_html(rows: Sequence[SessionRow], forgotten: int) -> str:

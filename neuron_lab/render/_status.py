@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from neuron_lab.device import CoreMemory, Description, IgnoredVariable
-from neuron_lab.render._format import count, cut, plural, ranges, shorten, size, wrapped
+from neuron_lab.render._format import WIDTH, count, cut, plural, ranges, shorten, size, wrapped
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import binary_size
 
-_WIDTH = 100
 _VALUE_WIDTH = 86
 _CORES = 16
 
@@ -22,7 +21,7 @@ def status_text(device: Description, versions: Mapping[str, str], ignored: Seque
     lines = [
         (name if index == 0 else "", line) for name, value in pairs for index, line in enumerate(value.split("\n"))
     ]
-    return "\n".join(cut(f"{name:<{width}}  {line}", _WIDTH) for name, line in lines)
+    return "\n".join(cut(f"{name:<{width}}  {line}", WIDTH) for name, line in lines)
 
 
 def status_html(device: Description, versions: Mapping[str, str], ignored: Sequence[IgnoredVariable] | None) -> str:

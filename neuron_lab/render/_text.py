@@ -6,12 +6,11 @@ from neuron_lab.render import _words
 from neuron_lab.render._columns import COLUMNS, in_use, name_of, rows_of
 from neuron_lab.render._curve import memory_lines
 from neuron_lab.render._findings import findings_text
+from neuron_lab.render._format import WIDTH, count, duration, ending, padded, plural, printable, shorten, wrapped
 from neuron_lab.render._format import columns as width_of
-from neuron_lab.render._format import count, duration, ending, padded, plural, printable, shorten, wrapped
 from neuron_lab.render._gutter import gutter_text
 from neuron_lab.report import Part, Report, View, gutter
 
-WIDTH = 100
 LINES = 40
 _NAME_WIDTH = {"op": 24, "neff": 48, "module": 28}
 _LABEL_WIDTH = 30

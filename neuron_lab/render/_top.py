@@ -7,11 +7,10 @@ from html import escape
 
 from neuron_lab.device import DeviceInfo
 from neuron_lab.recording import CoreLoad
-from neuron_lab.render._format import duration, ranges, wrapped
+from neuron_lab.render._format import WIDTH, duration, ranges, wrapped
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import binary_size
 
-_WIDTH = 100
 _INDENT = 13
 
 
@@ -20,7 +19,7 @@ def top_text(info: DeviceInfo, span_ns: int | None, cores: Sequence[CoreLoad]) -
     lines = [top_headline(info, span_ns, cores)]
     for core in _used(cores):
         lines.append(f"neuron:{core.core:<3} busy {_busy(core):>6}   {_memory(core)}")
-        lines += [f"{'':<{_INDENT}}{line}" for line in wrapped(_kinds(core), " · ", _WIDTH - _INDENT)]
+        lines += [f"{'':<{_INDENT}}{line}" for line in wrapped(_kinds(core), " · ", WIDTH - _INDENT)]
     unused = top_unused(cores)
     return "\n".join([*lines, unused] if unused else lines)
 

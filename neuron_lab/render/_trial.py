@@ -5,12 +5,11 @@ from __future__ import annotations
 from html import escape
 from textwrap import wrap
 
-from neuron_lab.render._format import DASH, count, duration, plural, printable, shorten
+from neuron_lab.render._format import DASH, WIDTH, count, duration, plural, printable, shorten
 from neuron_lab.render._grid import aligned, grid_html
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import OutputDifference, Trial, TrialSide, binary_size
 
-_WIDTH = 100
 _BREAKS = 5
 _OUTPUTS = 6
 _NAME = 48
@@ -20,10 +19,10 @@ _SENTENCE = 300
 def trial_text(trial: Trial) -> str:
     """The verdict, the two sides, the differences of the results and the graph breaks; 100 columns at most."""
     blocks = [
-        [shorten(_head(trial), _WIDTH), *wrap(_verdict(trial), _WIDTH)],
+        [shorten(_head(trial), WIDTH), *wrap(_verdict(trial), WIDTH)],
         aligned([("", "eager", "compiled"), *_rows(trial)]),
         aligned([("output", "max abs", "max rel"), *_outputs(trial)]) if trial.outputs else [],
-        [line for text in _notes(trial) for line in wrap(text, _WIDTH, subsequent_indent="  ")[:2]],
+        [line for text in _notes(trial) for line in wrap(text, WIDTH, subsequent_indent="  ")[:2]],
     ]
     return printable("\n\n".join("\n".join(block) for block in blocks if block))
 
