@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from array import array
 
@@ -58,3 +60,19 @@ def test_a_sampler_that_was_ended_is_no_failure() -> None:
     with Pace() as pace:
         os.kill(pace._process.pid, signal.SIGKILL)
     assert pace.slowness(0, 1) is None
+
+
+def test_the_sampler_ends_when_the_program_is_killed() -> None:
+    code = "import time; from neuron_lab._pace import Pace\nwith Pace() as p: print(p._process.pid, flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        sampler = int(program.stdout.readline())
+        program.kill()
+    for _ in range(3000):
+        try:
+            os.kill(sampler, 0)
+        except ProcessLookupError:
+            break
+        time.sleep(0.01)
+    else:
+        pytest.fail("the sampler lives on")
