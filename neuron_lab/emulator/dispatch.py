@@ -270,6 +270,7 @@ def _obtain(unit: _Unit) -> tuple[ExecPlan | None, Any, str]:
             spent = clock.now_ns() - started
             event = events.Compile(unit.name, key, "disk", started, 0, 0, spent, unit.signature)
             events.compiled(event, len(stored.executable))
+            _start_library(stored.stablehlo)
             if unit.preserve is not None:
                 unit.preserve(stored, key)
             return plan, _launcher(executable, plan), key
@@ -316,6 +317,7 @@ def _compile_now(unit: _Unit, key: str, disk: NeffStore) -> tuple[ExecPlan | Non
     trace_ns, lower_ns = int(lowered.trace_s * 1e9), int(lowered.lower_s * 1e9)
     event = events.Compile(unit.name, key, "compiled", started, trace_ns, lower_ns, compile_ns, unit.signature)
     events.compiled(event, len(stored.executable))
+    _start_library(stored.stablehlo)
     return lowered.plan, _launcher(executable, lowered.plan), key
 
 
@@ -340,6 +342,18 @@ def _start_toolchain() -> None:
 
     started = clock.now_ns()
     start()
+    events.started(started, clock.now_ns())
+
+
+def _start_library(stablehlo: str) -> None:
+    if "stablehlo.dot" in stablehlo or "stablehlo.convolution" in stablehlo:
+        _start_products()
+
+
+@functools.cache
+def _start_products() -> None:
+    started = clock.now_ns()
+    compiler.start_products()
     events.started(started, clock.now_ns())
 
 

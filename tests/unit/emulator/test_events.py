@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from neuron_lab.device import RawLog
+from neuron_lab.emulator import dispatch
 from neuron_lab.emulator.events import Hook, hook
 from tests.emulated import DEVICE, recorded
 
@@ -49,6 +50,16 @@ def test_a_compile_stands_under_the_op_that_waited_for_it() -> None:
     y = torch.ones(2, 10, device=DEVICE)  # dropout runs its backward's NEFF
     log = recorded(lambda: torch.dropout(y, 0.5, True))
     assert [row[0] for row in log.compiles] == [row[0] for row in log.ops] == ["aten::native_dropout"]
+
+
+def test_starting_the_library_is_no_time_of_the_first_product(x: torch.Tensor) -> None:
+    one, w, wider = (torch.ones(shape, device=DEVICE) for shape in ((2, 3), (3, 5), (3, 6)))
+    dispatch._start_products.cache_clear()
+    assert not recorded(lambda: one + 5).startups
+    log = recorded(lambda: one @ w)
+    ((start, end),), (row,) = log.startups, log.ops
+    assert row[5] <= start < end <= row[6] - row[7]
+    assert not recorded(lambda: one @ wider).startups
 
 
 def test_a_call_with_nothing_to_compile_is_not_cold() -> None:
