@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, fx
 
 from neuron_lab._scopes import is_user_file
-from neuron_lab.emulator import compiler, dispatch
+from neuron_lab.emulator import _refused, compiler, dispatch
 from neuron_lab.emulator._attach import DEVICE
 from neuron_lab.emulator._origin import Origin, origin_of
 from neuron_lab.emulator._parts import split, with_views_last
@@ -251,6 +251,11 @@ def _launch(graph: Any, *inputs: Tensor) -> list[Any]:
     return native.execute_compiled_graph(graph, inputs)  # by its name at each launch: a recorder may stand before it
 
 
+def _launch_and_look(graph: Any, part: fx.GraphModule, *inputs: Tensor) -> list[Any]:
+    *results, refused = _launch(graph, *inputs)
+    return _refused.eagerly(part, inputs) if _refused.is_set(refused) else results
+
+
 def _compile_part(
     part: fx.GraphModule, values: Sequence[Any], label: str, origin: Origin | None
 ) -> Callable[..., Any] | None:
@@ -262,8 +267,9 @@ def _compile_part(
     if not all(isinstance(value, Tensor) for value in values):
         raise Unlowerable("a part takes something that is not a tensor")
     leaves = [_leaf(value) for value in values]
+    telling = _refused.telling(part)
     try:
-        answer = dispatch.graph_plan(f"graph::{label}", part, leaves, origin)
+        answer = dispatch.graph_plan(f"graph::{label}", telling, leaves, origin)
     except UnlowerableNode:
         raise
     except (Unlowerable, compiler.CompileError) as error:
@@ -272,7 +278,7 @@ def _compile_part(
     counters["neuron"]["compiled_graphs"] += 1
     counters["neuron"]["graphs_with_collectives"] += 0  # there are none; TorchNeuron has the key
     graph = shim().make_graph(f"graph::{label}", [(leaf.dtype, leaf.sizes, leaf.layout) for leaf in leaves], answer)
-    return functools.partial(_launch, graph)
+    return functools.partial(_launch, graph) if telling is part else functools.partial(_launch_and_look, graph, part)
 
 
 def _leaf(value: Tensor) -> Leaf:
