@@ -42,6 +42,10 @@ def always_eager(node: fx.Node) -> str | None:
         return "it is no ATen op"
     if torch.Tag.nondeterministic_seeded in node.target.tags:
         return "random numbers are drawn on the host"
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    if any(free_unbacked_symbols(part.meta.get("val")) for part in (node, *node.all_input_nodes)):
+        return "a size or number of it depends on the data"
     return "it has side effects" if node.is_impure() else None
 
 
