@@ -104,6 +104,22 @@ def test_a_backward_looks_too_and_host_inputs_are_taken() -> None:
         compiled(x, torch.tensor([4, 0]))
 
 
+@pytest.mark.parametrize(("dtype", "number"), [(torch.int8, 300), (torch.int8, -129), (torch.float16, 1e6)])
+def test_a_number_that_does_not_fit_is_not_cut(dtype: torch.dtype, number: float) -> None:
+    compiled = torch.compile(lambda x: F.pad(x + 1, (1, 1), value=number), backend="neuron")
+    with pytest.raises(RuntimeError, match=r"cannot be converted to type .* without overflow"):
+        compiled(torch.zeros(3, dtype=dtype, device=DEVICE))
+
+
+@pytest.mark.parametrize(("dtype", "number"), [(torch.int8, -128), (torch.uint8, 255), (torch.float16, -float("inf"))])
+def test_a_number_that_fits_is_compiled(dtype: torch.dtype, number: float) -> None:
+    def padded(x: Tensor) -> Tensor:
+        return F.pad(x + 1, (1, 1), value=number)
+
+    x = torch.zeros(3, dtype=dtype)
+    assert torch.compile(padded, backend="neuron")(x.to(DEVICE)).tolist() == padded(x).tolist()
+
+
 def test_a_graph_without_such_an_op_has_no_more_results(monkeypatch: pytest.MonkeyPatch) -> None:
     results: list[int] = []
     launch = dynamo._launch
