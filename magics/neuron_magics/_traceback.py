@@ -53,6 +53,8 @@ class CompileFrames:
         left_out = 0
         if isinstance(trace, TracebackType) and _is_of_compile(error):
             trace, left_out = _outside_of_compile(trace)
+        left_out += sum(map(_shorten, _those_behind(error)))
+        _shorten(error)  # a debugger goes by the error's own traceback
         lines: list[str] = self._show(etype, error, trace, *args, **options)
         if left_out:
             lines = [*lines, f"{left_out} frames inside torch.compile are left out; TORCHDYNAMO_VERBOSE=1 shows them"]
@@ -64,6 +66,27 @@ def _is_of_compile(error: object) -> bool:
     if dynamo is None or dynamo.config.verbose:
         return False
     return isinstance(error, (KeyboardInterrupt, dynamo.exc.TorchDynamoException))
+
+
+def _those_behind(error: object) -> Iterator[BaseException]:
+    """What `error` came of: a shell shows those frames too. A group of errors is not shown by the shell's tables."""
+    waiting, met = [error], {id(None)}
+    while waiting:
+        part = waiting.pop()
+        if not isinstance(part, BaseException) or id(part) in met:
+            continue
+        met.add(id(part))
+        if part is not error:
+            yield part
+        waiting += [part.__cause__, part.__context__]
+
+
+def _shorten(error: object) -> int:
+    """Leave the inside of a compile out of the error's own traceback; gives the number of frames."""
+    if not isinstance(error, BaseException) or error.__traceback__ is None or not _is_of_compile(error):
+        return 0
+    error.__traceback__, left_out = _outside_of_compile(error.__traceback__)
+    return left_out
 
 
 def _outside_of_compile(trace: TracebackType) -> tuple[TracebackType, int]:

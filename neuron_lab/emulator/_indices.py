@@ -1,10 +1,16 @@
-"""Which arguments of which ops are indices, and into what: checked by csrc/bounds.cpp before an executable runs."""
+"""What the CPU may refuse for its values: which arguments of which ops are indices, and into what; which ops divide.
+
+Checked by csrc/bounds.cpp before an executable runs, by _refused.py in a compiled graph.
+"""
 
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
 
 from torch._ops import OpOverload
+
+DIVIDES = frozenset("div floor_divide fmod remainder".split())
+"""Integers, and booleans, divided by 0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from neuron_lab.emulator._calls import (
     indexes_by_mask,
     without_empty_inputs,
 )
-from neuron_lab.emulator._indices import index_rules
+from neuron_lab.emulator._indices import DIVIDES, index_rules
 from neuron_lab.emulator._origin import Origin
 from neuron_lab.emulator._signature import graph_signature, short, signature_of
 from neuron_lab.emulator._worker import Worker
@@ -56,7 +56,6 @@ _NUMBER_IS_ELEMENT = frozenset(
 )
 # Between dtypes; TorchNeuron casts to and from 64 bits on the CPU.
 _CASTS = frozenset({"aten::_to_copy", "aten::copy_", "aten::to"})
-_DIVIDES = frozenset("div floor_divide fmod remainder".split())
 # A part without elements, or a bag of each index that the forward did not need.
 _SKIPS_EMPTY_INPUTS = frozenset(
     {"aten::cat", "aten::_embedding_bag_backward", "aten::_embedding_bag_per_sample_weights_backward"}
@@ -126,7 +125,7 @@ def describe_op(name: str, overload_name: str) -> OpDescription:
         full_name=full,
         index_rules=index_rules(op),
         number_is_element=base in _NUMBER_IS_ELEMENT,
-        divides=base in _DIVIDES,
+        divides=base in DIVIDES,
         casts=name in _CASTS,
     )
 

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, fx
 
 from neuron_lab._scopes import is_user_file
-from neuron_lab.emulator import compiler, dispatch
+from neuron_lab.emulator import _refused, compiler, dispatch
 from neuron_lab.emulator._attach import DEVICE
 from neuron_lab.emulator._origin import Origin, origin_of
 from neuron_lab.emulator._parts import split, with_views_last
@@ -44,18 +44,22 @@ Dynamo's own record of the stack leaves out a function's direct caller.
 def neuron_backend(
     gm: fx.GraphModule, example_inputs: Sequence[Any], *, mode: str | None = None, options: dict[str, Any] | None = None
 ) -> Callable[..., Any]:
-    """The Dynamo backend. Raises RuntimeError for dynamic shapes, with TorchNeuron's text."""
+    """The Dynamo backend. `options` may have `model_name`, which the graphs are then called by.
+
+    Raises RuntimeError for dynamic shapes, with TorchNeuron's text, and TypeError for options of another type.
+    """
     from torch._dynamo import config
     from torch._dynamo.backends.common import aot_autograd
 
     if mode not in (None, "default"):
         warnings.warn(f"Neuron backend does not support mode='{mode}', falling back to default mode.", stacklevel=2)
+    chosen = _model_name(options)
     if not config.assume_static_by_default:
         raise RuntimeError(f"{_DYNAMIC} Compile with dynamic=False.")
     _note_caller()
     _specialise(example_inputs)
     origin = origin_of(gm)
-    model = (options or {}).get("model_name") or (origin.name if origin is not None else "graph")
+    model = chosen or (origin.name if origin is not None else "graph")
     name = f"{model}_{_made[model]}"
     _made[model] += 1
     compile_as = {kind: _Compiler(f"{name}_{kind}", origin) for kind in ("forward", "backward", "inference")}
@@ -71,6 +75,22 @@ def neuron_backend(
     elif hosted:
         compiled = _with_gradients_to_the_host(compiled, hosted)
     return compiled if origin is None else origin.at_its_line(compiled)
+
+
+def _model_name(options: dict[str, Any] | None) -> str:
+    """ "" when the program chooses none."""
+    if not isinstance(options, dict | None):
+        raise TypeError(f"options of the neuron backend are a dict, not {options!r}")
+    given = dict(options or {})
+    name = given.pop("model_name", "")
+    if not isinstance(name, str):
+        raise TypeError(f"the option model_name is a string, not {name!r}")
+    if given:
+        unknown = ", ".join(sorted(map(str, given)))
+        warnings.warn(
+            f"Neuron backend does not support the options {unknown}, ignoring them; it has model_name.", stacklevel=3
+        )
+    return name
 
 
 def _note_caller() -> None:
@@ -127,6 +147,7 @@ def _specialise(inputs: Sequence[Any]) -> None:
     Raises RuntimeError for a size that the program marked as dynamic.
     """
     from torch._guards import TracingContext
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
     tracing = TracingContext.try_get()
     contexts: Any = {} if tracing is None else tracing.tensor_to_context
@@ -136,6 +157,8 @@ def _specialise(inputs: Sequence[Any]) -> None:
             wish is not None and not wish.warn_only for wish in constraints
         ):  # Dynamo's own tries may fail, with a warning
             raise RuntimeError(f"{_DYNAMIC} Remove mark_dynamic.")
+        if isinstance(value, Tensor | torch.SymInt) and free_unbacked_symbols(value):
+            raise RuntimeError(f"{_DYNAMIC} Remove mark_unbacked.")
         if isinstance(value, torch.SymInt):
             int(value)
         elif isinstance(value, Tensor):
@@ -251,6 +274,11 @@ def _launch(graph: Any, *inputs: Tensor) -> list[Any]:
     return native.execute_compiled_graph(graph, inputs)  # by its name at each launch: a recorder may stand before it
 
 
+def _launch_and_look(graph: Any, part: fx.GraphModule, *inputs: Tensor) -> list[Any]:
+    *results, refused = _launch(graph, *inputs)
+    return _refused.eagerly(part, inputs) if _refused.is_set(refused) else results
+
+
 def _compile_part(
     part: fx.GraphModule, values: Sequence[Any], label: str, origin: Origin | None
 ) -> Callable[..., Any] | None:
@@ -262,8 +290,9 @@ def _compile_part(
     if not all(isinstance(value, Tensor) for value in values):
         raise Unlowerable("a part takes something that is not a tensor")
     leaves = [_leaf(value) for value in values]
+    telling = _refused.telling(part)
     try:
-        answer = dispatch.graph_plan(f"graph::{label}", part, leaves, origin)
+        answer = dispatch.graph_plan(f"graph::{label}", telling, leaves, origin)
     except UnlowerableNode:
         raise
     except (Unlowerable, compiler.CompileError) as error:
@@ -272,7 +301,7 @@ def _compile_part(
     counters["neuron"]["compiled_graphs"] += 1
     counters["neuron"]["graphs_with_collectives"] += 0  # there are none; TorchNeuron has the key
     graph = shim().make_graph(f"graph::{label}", [(leaf.dtype, leaf.sizes, leaf.layout) for leaf in leaves], answer)
-    return functools.partial(_launch, graph)
+    return functools.partial(_launch, graph) if telling is part else functools.partial(_launch_and_look, graph, part)
 
 
 def _leaf(value: Tensor) -> Leaf:

@@ -44,6 +44,11 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+_LOOKED_AT, _LOOKED_AT_MEMBERS = 64 << 20, 1_000  # for one member
+
+
+class _BeyondLimits(NeffFormatError):
+    """A limit ends the reading; the file may be sound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +120,18 @@ def read_header(path: str | os.PathLike[str]) -> Header:
 def read_member(path: str | os.PathLike[str], name: str, *, largest: int) -> tuple[Header, bytes | None]:
     """The header, and the content of one member, of a file that is read no further than that and not verified.
 
-    None when there is no such member, or it has more than `largest` bytes. Raises OSError or NeffFormatError.
+    None when no such member is within the first 64 MiB of the archive, or it has more than `largest` bytes: a list reads every
+    file, and a few megabytes can expand to gigabytes. Raises OSError or NeffFormatError.
     """
     with open(path, "rb") as file:
         header = Header.from_bytes(file.read(HEADER_SIZE))
         payload, most = _payload(file, header, DEFAULT_LIMITS)
-        with _damage_told(), _archive(payload, most) as archive:
-            for info in _bounded(archive, DEFAULT_LIMITS.members, most):
+        with (
+            contextlib.suppress(_BeyondLimits),
+            _damage_told(),
+            _archive(_Budget(payload, _LOOKED_AT), most) as archive,
+        ):
+            for info in _bounded(archive, _LOOKED_AT_MEMBERS, most):
                 if info.isreg() and info.name == name:
                     return header, _content(archive, info) if info.size <= largest else None
     return header, None
@@ -207,7 +217,7 @@ def _bounded(archive: tarfile.TarFile, count: int, most: int) -> Iterator[tarfil
     for number, info in enumerate(archive):
         if number >= count:
             msg = f"more than {count} members; raise Limits.members"
-            raise NeffFormatError(msg)
+            raise _BeyondLimits(msg)
         _check_size(info, most)  # pax records may have changed it
         yield info
 
@@ -278,5 +288,5 @@ class _Budget:
         self._left -= len(data)
         if self._left < 0:
             msg = f"the payload expands to more than {self._size} bytes; raise Limits.expanded"
-            raise NeffFormatError(msg)
+            raise _BeyondLimits(msg)
         return data

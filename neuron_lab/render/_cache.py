@@ -41,7 +41,7 @@ def cache_html(directory: str, rows: Sequence[NeffEntry], top: int, now: float) 
         f"{titles}</tr></thead><tbody>{body}</tbody></table>"
     )
     rest = "".join(f'<div class="nrn-soft">{escape(line)}</div>' for line in _rest(rows, top))
-    return f'<div class="nrn">{STYLE}{head}<div class="nrn-scroll">{table if rows else ""}{rest}</div></div>'
+    return printable(f'<div class="nrn">{STYLE}{head}<div class="nrn-scroll">{table if rows else ""}{rest}</div></div>')
 
 
 def _row_html(row: NeffEntry, now: float) -> str:

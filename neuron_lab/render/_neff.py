@@ -57,7 +57,7 @@ def neff_html(name: str, content: Neff, account: Account) -> str:
     left = len(content.members) - len(members)
     rest = f'<div class="nrn-soft">… {count(left)} more, see <code>.frame</code></div>' if left else ""
     title = escape(shorten(_title(name, content, account), 200))
-    return (
+    return printable(
         f'<div class="nrn">{STYLE}<div class="nrn-head"><b>{title}</b></div>'
         f'<div class="nrn-scroll"><table class="nrn-t"><tbody>{facts}</tbody></table></div>'
         f"<details><summary>{plural(len(content.members), 'member')}</summary>{table}{rest}</details>{_module(account)}</div>"

@@ -22,8 +22,8 @@ def _fresh_dynamo() -> Iterator[None]:
     torch._dynamo.reset()
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    made: Callable[..., Any] = torch.compile(function, backend="neuron")
+def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    made: Callable[..., Any] = torch.compile(function, backend="neuron", **options)
     return made
 
 
@@ -301,6 +301,45 @@ def test_a_part_that_does_not_lower_can_be_forbidden(monkeypatch: pytest.MonkeyP
         Exception, match=r"random numbers are drawn on the host.*TORCH_NEURONX_DISABLE_FALLBACK_EXECUTION=1"
     ):
         compiled(lambda x: F.dropout(x, 0.5))(torch.ones(4, device=DEVICE))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * int(x.sum().item()) + 1,
+        lambda x: torch.full((3,), x.sum().item(), device=x.device) + x,
+        lambda x: x.sum().item(),
+        lambda x: (x * 2)[: int(x[1].item())].sin() + 1,
+        lambda x: torch.ones(int(x.sum().item()), device=x.device) * 2,
+        lambda x: x[x > 0] * 2,
+        lambda x: (x.nonzero() + 1, x.cos()),
+        lambda x: x.unique().sum() + x,
+        lambda x: x.roll(int(x[2].item())),
+    ],
+)
+def test_a_number_or_size_of_the_data_cuts_a_full_graph(function: Callable[[Tensor], Any]) -> None:
+    whole = compiled(function, fullgraph=True)
+    for values in ([0.0, 1.0, 2.0], [3.0, 2.0, 1.0]):
+        x = torch.tensor(values)
+        expected, found = function(x), whole(x.to(DEVICE))
+        if not isinstance(expected, tuple):
+            expected, found = (expected,), (found,)
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(torch.as_tensor(one).cpu(), torch.as_tensor(other))
+
+
+def test_a_size_marked_as_unbacked_is_refused() -> None:
+    x = torch.ones(4, 2, device=DEVICE)
+    torch._dynamo.decorators.mark_unbacked(x, 0)
+    with pytest.raises(Exception, match=r"torch-neuronx requires static shapes\. Remove mark_unbacked"):
+        compiled(lambda x: x + 1)(x)
+
+
+def test_unknown_options_are_warned_of_and_wrong_ones_refused() -> None:
+    with pytest.warns(UserWarning, match="does not support the options foo, ignoring them; it has model_name"):
+        compiled(lambda x: x + 1, options={"foo": 1, "model_name": "n"})(torch.ones(2, device=DEVICE))
+    with pytest.raises(Exception, match="the option model_name is a string, not 5"):
+        compiled(lambda x: x + 2, options={"model_name": 5})(torch.ones(2, device=DEVICE))
 
 
 def test_a_mode_is_warned_of_and_ignored() -> None:

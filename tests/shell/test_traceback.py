@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tests.shell.conftest import Shell
@@ -55,3 +57,27 @@ def test_an_error_of_the_program_that_was_compiled_keeps_its_frames(compiling: S
     assert not compiling.run("torch.compile(failing, backend=eager)(x)").success
     (text,) = compiling.errors
     assert "KeyError" in text and "return {}[len(x)]" in text and "left out" not in text
+
+
+_CHAINED = {
+    "cause": "    raise ValueError('outer') from error",
+    "context": "    {}['outer']",
+}
+
+
+@pytest.mark.parametrize("raised", _CHAINED.values(), ids=_CHAINED)
+def test_the_inside_is_left_out_of_what_an_error_came_of(compiling: Shell, raised: str) -> None:
+    compiling.run(f"try:\n    torch.compile(crooked, backend=eager)(x)\nexcept Exception as error:\n{raised}")
+    (text,) = compiling.errors
+    assert "outer" in text and "TorchRuntimeError" in text and "torch/_dynamo/convert_frame.py" not in text
+    assert "frames inside torch.compile are left out" in text
+
+
+def test_a_debugger_begins_outside_of_the_compile(compiling: Shell) -> None:
+    compiling.run("torch.compile(crooked, backend=eager)(x)")
+    trace = sys.last_value.__traceback__
+    names = []
+    while trace is not None:
+        names.append(trace.tb_frame.f_code.co_filename)
+        trace = trace.tb_next
+    assert names[-1].endswith("eval_frame.py") and names[-2].startswith("<ipython-input")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import io
 import json
 import os
@@ -199,6 +200,25 @@ def test_one_member_is_read_without_the_rest(tmp_path: Path) -> None:
     header, content = neff.read_member(path, "neff.json", largest=10_000)
     assert header.name == "aten::mm" and content is not None and json.loads(content) == DESCRIPTION
     assert neff.read_member(path, "neff.json", largest=10)[1] is None
+
+
+@pytest.mark.parametrize("members", [{"weights": bytes(80 << 20)}, {f"m{index}": b"" for index in range(1_100)}])
+def test_a_member_is_not_looked_for_without_end(tmp_path: Path, members: dict[str, bytes]) -> None:
+    made = packed({**members, "neff.json": b"{}"})
+    payload = gzip.compress(made[neff.HEADER_SIZE :], 1)
+    header = dataclasses.replace(
+        neff.Header.from_bytes(made[: neff.HEADER_SIZE]), pkg_version=2, data_size=len(payload)
+    )
+    path = tmp_path / "made.neff"
+    path.write_bytes(header.to_bytes() + payload)
+    assert neff.read_member(path, "neff.json", largest=10_000) == (neff.read_header(path), None)
+    assert neff.read(path).json("neff.json") == {}
+
+
+def test_texts_that_cannot_be_encoded_are_shown(tmp_path: Path) -> None:
+    found = opened(tmp_path, emulated(**{"neff.json": {**DESCRIPTION, "function": "\ud800\x1b[2J", "place": "\u202e"}}))
+    for shown in (found.to_text(), found.to_html()):
+        assert shown.encode() and "\x1b" not in shown and "\u202e" not in shown
 
 
 def test_a_long_module_is_cut_with_a_note(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -42,7 +43,21 @@ def always_eager(node: fx.Node) -> str | None:
         return "it is no ATen op"
     if torch.Tag.nondeterministic_seeded in node.target.tags:
         return "random numbers are drawn on the host"
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    if any(free_unbacked_symbols(part.meta.get("val")) for part in (node, *node.all_input_nodes)):
+        return "a size or number of it depends on the data"
+    if node.target is torch.ops.aten.constant_pad_nd.default and not _pads_in_range(node.args):
+        return "a number does not fit the dtype"  # the CPU's error; no other op comes as far as here with one
     return "it has side effects" if node.is_impure() else None
+
+
+def _pads_in_range(arguments: Sequence[Any]) -> bool:
+    dtype, number = arguments[0].meta["val"].dtype, arguments[2] if len(arguments) > 2 else 0
+    if dtype == torch.bool or dtype.is_complex or not math.isfinite(number):
+        return True
+    most = (torch.finfo if dtype.is_floating_point else torch.iinfo)(dtype).max
+    return abs(number) <= most or number == -most - 1
 
 
 def lower_graph(module: fx.GraphModule, leaves: Sequence[Leaf], default_dtype: torch.dtype) -> Lowered:
