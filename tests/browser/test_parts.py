@@ -13,6 +13,7 @@ from playwright.sync_api import Page
 from neuron_lab.recording import Environment, Recorder
 from neuron_lab.report import Report, View
 from neuron_lab.widgets import _code, payload
+from tests.browser.test_explorer import in_sight
 from tests.fakes.device import FakeDevice
 from tests.fakes.recordings import long_recording
 
@@ -108,12 +109,15 @@ _FRONT_END = """async ([loader, reply, columns]) => {
 }"""
 
 
+_TWO_FRAMES = "async () => { for (const _ of [1, 2]) await new Promise(requestAnimationFrame); }"
+
+
 def shown(page: Page) -> None:
     """An explorer, drawn by its loader."""
     found = payload(Report(long_recording(100)), View())
     reply = {"code": _code.module(), "mount": "mount", "meta": found.meta, "replaces": True}
     page.evaluate(_FRONT_END, [_code.loader(), json.loads(json.dumps(reply)), list(found.columns)])
-    page.locator(".nx[data-ready]").wait_for()
+    page.locator(".nx[data-ready]").wait_for(state="attached")
 
 
 def test_a_front_end_that_is_not_jupyters_keeps_the_report_above(page: Page) -> None:
@@ -129,10 +133,20 @@ def test_what_is_told_while_a_view_is_made_ends_it(page: Page) -> None:
     shown(page)
     page.evaluate("() => { window.answer(); window.heard.forEach((hear) => hear({end: true})); window.answer(); }")
     page.locator(".nx[data-ready]").wait_for()
-    for _ in range(2):
-        page.evaluate("() => new Promise(requestAnimationFrame)")
+    page.evaluate(_TWO_FRAMES)
     assert page.locator(".nx").count() == 1
     page.evaluate("() => { window.answer(); window.end(); }")
-    for _ in range(2):
-        page.evaluate("() => new Promise(requestAnimationFrame)")
+    page.evaluate(_TWO_FRAMES)
     assert page.locator(".nx").count() == 0
+
+
+def test_slowest_line_is_in_sight_where_the_view_was_made_unseen(page: Page) -> None:
+    """As in a notebook behind another one."""
+    page.evaluate("() => { document.body.style.display = 'none' }")
+    page.add_style_tag(content=".nx-code { max-height: 60px !important }")
+    shown(page)
+    page.evaluate("() => { document.body.style.display = '' }")
+    page.evaluate(_TWO_FRAMES)
+    code = page.locator(".nx-code")
+    assert code.evaluate("e => e.scrollTop") > 0, "below what fits"
+    assert in_sight(code.locator(".nx-most"), code)
