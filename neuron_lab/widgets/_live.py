@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import anywidget
+import ipywidgets
+import traitlets
 
 from neuron_lab.widgets import _code
 
@@ -26,10 +28,14 @@ class Live(anywidget.AnyWidget):
     Its state is a loader of two kilobytes and nothing else: code and content are sent when a front end draws it and asks, so that a
     saved notebook stays small, a run that nobody watches pays nothing, and nothing is sent while a cell is measured.
 
+    anywidget drops all messages to a widget whose code was not there within two seconds, as in a page or on a machine that is busy. A
+    plain model has no code to wait for: what the kernel says goes through one.
+
     `mount` names the function of the browser's side that draws it, `make` its content, `act` does what it asks for later: the answer is news for it, None has it drawn again.
     """
 
     _esm = _code.loader()
+    _channel = traitlets.Instance(ipywidgets.Widget).tag(sync=True, **ipywidgets.widget_serialization)
 
     def __init__(
         self,
@@ -38,7 +44,7 @@ class Live(anywidget.AnyWidget):
         make: Callable[[], Content],
         act: Callable[[str], dict[str, Any] | None] | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(_channel=ipywidgets.Widget())
         self._label = label
         self._mount = mount
         self._make: Callable[[], Content] | None = make
@@ -46,6 +52,15 @@ class Live(anywidget.AnyWidget):
         self.replaces = False  # the static output above it in the same cell
         self.place: tuple[str, str] | None = None  # the cell that showed it unasked, and the run of it
         self.on_msg(self._answer)
+
+    def send(self, content: dict[str, Any], buffers: Sequence[bytes] | None = None) -> None:
+        """To all views of it."""
+        self._channel.send(content, buffers)
+
+    def close(self) -> None:
+        """Take it away, in the browser too."""
+        super().close()
+        self._channel.close()
 
     def release(self) -> None:
         """Let go of what it shows, and give the place back to the static report."""

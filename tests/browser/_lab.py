@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,10 +16,13 @@ from playwright.sync_api import Error, Locator, Page
 
 from tests.browser._server import Server
 
-# JupyterLab asks every new kernel for its debugger's state, and says this when the notebook is closed before the answer.
-_CLOSED_EARLY = "Could not restore the debugger state: Canceled future"
+# JupyterLab asks every new kernel for its debugger's state and a subshell, and says this when the notebook is closed before the answer.
+_CLOSED_EARLY = re.compile("Canceled future for (debug|create_subshell)_request message before replies were done")
 # The shortcuts of Notebook 7.6 fall over a plugin whose settings are not loaded yet, in an empty notebook too.
 _TOO_EARLY = "Cannot read properties of undefined (reading 'schema')"
+# anywidget, when the page was busy for two seconds; what a live view hears does not go through it.
+_GAVE_UP = "[anywidget] Failed to initialize model."
+WINDOW = 1600, 1100  # pixels of CSS
 _OPEN = """async ([path, factory]) => {
   const app = window.jupyterapp;
   await app.restored;
@@ -39,8 +43,22 @@ _BEGIN = """(index) => {
 }"""
 _END = "async () => window.__running"
 _OUTPUTS = "() => window.__notebook.content.widgets.map(w => w.model.sharedModel.toJSON().outputs ?? [])"
-_CLOSE = "async () => { await window.__notebook.sessionContext.shutdown(); window.__notebook.dispose(); }"
+# First what asks the kernel for something, then the kernel.
+_CLOSE = """async () => {
+  const {id} = window.__notebook.sessionContext.session;
+  window.__notebook.dispose();
+  await window.jupyterapp.serviceManager.sessions.shutdown(id);
+}"""
 _THEME = "async (theme) => window.jupyterapp.commands.execute('apputils:change-theme', {theme})"
+# The new colours are there; then JupyterLab hides all for a frame, and its splash screen fades.
+_THEMED = """(theme) => document.body.dataset.jpThemeName === theme && window.jupyterapp.shell.isVisible
+  && !document.querySelector('#jupyterlab-splash')"""
+# JupyterLab lays itself out some frames after the window, its right edge last.
+_LAID_OUT = """([width, height]) => {
+  const {right} = document.querySelector('.jp-SideBar.jp-mod-right').getBoundingClientRect();
+  const status = document.querySelector('#jp-bottom-panel').getBoundingClientRect();
+  return innerWidth === width && innerHeight === height && Math.abs(right - width) < 1 && Math.abs(status.bottom - height) < 1;
+}"""
 
 
 @dataclass
@@ -55,11 +73,12 @@ class Trouble:
         page.on("request", lambda request: self._request(request.url))
 
     def _error(self, error: Error) -> None:
-        if not (error.message == _TOO_EARLY and "/notebook_core." in (error.stack or "")):
+        too_early = error.message == _TOO_EARLY and "/notebook_core." in (error.stack or "")
+        if not (too_early or error.message == _GAVE_UP or _CLOSED_EARLY.search(error.message)):
             self.seen.append(f"page error: {error}")
 
     def _console(self, kind: str, text: str) -> None:
-        if kind == "error" and not text.startswith(_CLOSED_EARLY):
+        if kind == "error" and not _CLOSED_EARLY.search(text):
             self.seen.append(f"console error: {text}")
 
     def _request(self, url: str) -> None:
@@ -130,7 +149,41 @@ class Lab:
     def theme(self, name: str) -> None:
         """ "Light" or "Dark"."""
         self.page.evaluate(_THEME, f"JupyterLab {name}")
-        self.page.wait_for_function(f"() => document.body.dataset.jpThemeName === 'JupyterLab {name}'")
+        self.page.wait_for_function(_THEMED, arg=f"JupyterLab {name}")
+
+    def usual(self) -> None:
+        """The theme and the window as they were when the page was opened."""
+        self.theme("Light")
+        self.resize(WINDOW[0])
+
+    def resize(self, width: int) -> None:
+        """The window, in pixels of CSS."""
+        self.page.set_viewport_size({"width": width, "height": WINDOW[1]})
+        self._laid_out(width, WINDOW[1])
+
+    @contextmanager
+    def zoomed(self, zoom: float) -> Iterator[None]:
+        """What a browser's zoom does: fewer or more pixels of CSS in the same window, of another size."""
+        client = self.page.context.new_cdp_session(self.page)
+
+        def show(ratio: float) -> None:
+            width, height = (int(size / ratio) for size in WINDOW)
+            metrics = {"width": width, "height": height, "deviceScaleFactor": ratio, "mobile": False}
+            client.send("Emulation.setDeviceMetricsOverride", metrics)
+            self._laid_out(width, height)
+
+        show(zoom)
+        try:
+            yield
+        finally:
+            show(1)  # and no more: playwright, which believes that nothing has changed, would not set its own again
+
+    def _laid_out(self, width: int, height: int) -> None:
+        self.page.wait_for_function(_LAID_OUT, arg=[width, height])
+
+    def frame(self) -> None:
+        """Let views hear of what changed, and draw."""
+        self.page.evaluate("() => new Promise(requestAnimationFrame)")
 
     def explorer(self, count: int = 1) -> Locator:
         """The last explorer, live, when there are `count`."""

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -121,7 +120,7 @@ def _wait(server: Server, process: subprocess.Popen[bytes], log: Path) -> None:
         try:
             server.get("/api/status")
             return
-        except (urllib.error.URLError, ConnectionError):
+        except OSError:  # not there yet, or slow to answer
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"JupyterLab did not start:\n{log.read_text()[-2000:]}") from None
             time.sleep(0.1)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.browser._lab import Lab, Trouble
+from tests.browser._lab import WINDOW, Lab, Trouble
 from tests.browser._server import ROOT, Server, jupyterlab
 
 SCREENSHOTS = ROOT / "build" / "screenshots"
@@ -48,7 +48,7 @@ def _trouble() -> Trouble:
 
 @pytest.fixture(scope="session")
 def _lab(browser: Browser, server: Server, _trouble: Trouble) -> Lab:
-    page = browser.new_page(viewport={"width": 1600, "height": 1100})
+    page = browser.new_page(viewport={"width": WINDOW[0], "height": WINDOW[1]})
     _trouble.watch(page)
     found = Lab(server, page)
     found.start()
@@ -60,8 +60,8 @@ def lab(_lab: Lab, _trouble: Trouble) -> Iterator[Lab]:
     """The shared page; the notebook a test opens is closed after it."""
     _trouble.seen.clear()
     yield _lab
+    _lab.usual()
     _lab.close()
-    _lab.page.set_viewport_size({"width": 1600, "height": 1100})
     assert _trouble.seen == []
 
 

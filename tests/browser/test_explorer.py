@@ -80,7 +80,7 @@ def test_explorer_takes_the_place_of_the_report_and_its_views_follow(lab: Lab, s
     explorer.locator(".nx-status", has_text="range").wait_for()
     part = state(explorer)["range"]
     assert 0 < part["end"] - part["begin"] < (whole["end"] - whole["begin"]) / 20
-    assert explorer.locator(".nx-table").first.inner_text() != everything
+    assert rows(explorer) != everything
     explorer.get_by_role("button", name="clear range").click()
 
     # The wheel zooms once the timeline was clicked into, and the keyboard does it alone.
@@ -176,7 +176,7 @@ def test_explore_is_a_widget_of_its_own(lab: Lab) -> None:
     lab.open(PROGRAM, LOOP.replace("-o p", "-o p --no-widget"), "p.explore()")
     lab.run()
     lab.explorer()
-    assert lab.page.locator(REPORT).is_visible(), "the report of another cell stays"
+    lab.page.locator(REPORT).wait_for(state="visible")  # of another cell: it stays
 
 
 def test_no_widget_leaves_the_report(lab: Lab) -> None:

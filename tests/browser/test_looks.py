@@ -40,7 +40,7 @@ def _view(lab: Lab, name: str) -> Locator:
     cell = lab.page.locator(".jp-CodeCell").nth(1 + list(_VIEWS).index(name))
     if name == "panel":
         cell.get_by_role("button", name="Run", exact=True).click()
-    cell.locator(".nx[data-ready], .nx-both[data-ready]").first.wait_for(timeout=60_000)
+    cell.locator(".nx-both[data-ready]" if name == "pair" else ".nx[data-ready]").wait_for(timeout=60_000)
     assert cell.locator(".jp-RenderedHTMLCommon > .nrn:visible").count() == 0, "what it takes the place of"
     return cell.locator(".jp-Cell-outputWrapper")
 
@@ -53,11 +53,10 @@ def test_nothing_is_cut_or_overlaps(lab: Lab, shoot: Callable[[Page, str], Path]
     for theme in ("Light", "Dark"):
         lab.theme(theme)
         for width in (900, 1600):
-            lab.page.set_viewport_size({"width": width, "height": 1100})
+            lab.resize(width)
             for name, view in views.items():
                 view.evaluate("e => (e.querySelector('.nx-pair') ?? e).scrollIntoView()")
-                lab.page.evaluate("() => new Promise(requestAnimationFrame)")
+                lab.frame()
                 faults += [f"{name} {theme} {width}: {fault}" for fault in view.evaluate(FAULTS)]
                 shoot(lab.page, f"{name}-{theme.lower()}-{width}")
-    lab.theme("Light")
     assert faults == []

@@ -13,6 +13,7 @@ from playwright.sync_api import Page
 from neuron_lab.recording import Environment, Recorder
 from neuron_lab.report import Report, View
 from neuron_lab.widgets import _code, payload
+from tests.browser.test_explorer import in_sight
 from tests.fakes.device import FakeDevice
 from tests.fakes.recordings import long_recording
 
@@ -93,24 +94,59 @@ _FRONT_END = """async ([loader, reply, columns]) => {
   document.body.innerHTML = '<div class="nrn">the report</div><div id="place"></div>';
   const heard = [];
   const bytes = Uint8Array.from(columns);
+  const channel = { on: (_, hear) => heard.push(hear), off: (_, hear) => heard.splice(heard.indexOf(hear), 1) };
   const model = {
-    on: (_, hear) => heard.push(hear),
-    off: (_, hear) => heard.splice(heard.indexOf(hear), 1),
-    send: ({ask}) => ask && heard.forEach((hear) => hear({...reply, to: ask}, [new DataView(bytes.buffer)])),
+    get: (name) => ({ _channel: 'IPY_MODEL_17' })[name],
+    widget_manager: { get_model: async (id) => ({ 17: channel })[id] },
+    send: ({ask}) => {
+      window.answer = () => heard.forEach((hear) => hear({...reply, to: ask}, [new DataView(bytes.buffer)]));
+      window.answer();
+    },
   };
   const url = URL.createObjectURL(new Blob([loader], {type: 'text/javascript'}));
-  window.end = (await import(url)).default.render({model, el: document.querySelector('#place')});
+  window.end = await (await import(url)).default.render({model, el: document.querySelector('#place')});
   window.heard = heard;
 }"""
 
 
-def test_a_front_end_that_is_not_jupyters_keeps_the_report_above(page: Page) -> None:
-    """As VS Code and Colab: a widget is drawn, and outputs stand in other elements, or other frames."""
+_TWO_FRAMES = "async () => { for (const _ of [1, 2]) await new Promise(requestAnimationFrame); }"
+
+
+def shown(page: Page) -> None:
+    """An explorer, drawn by its loader."""
     found = payload(Report(long_recording(100)), View())
     reply = {"code": _code.module(), "mount": "mount", "meta": found.meta, "replaces": True}
     page.evaluate(_FRONT_END, [_code.loader(), json.loads(json.dumps(reply)), list(found.columns)])
-    page.locator(".nx[data-ready]").wait_for()
+    page.locator(".nx[data-ready]").wait_for(state="attached")
+
+
+def test_a_front_end_that_is_not_jupyters_keeps_the_report_above(page: Page) -> None:
+    """As VS Code and Colab: a widget is drawn, and outputs stand in other elements, or other frames."""
+    shown(page)
     assert page.get_by_text("the report", exact=True).is_visible()
     page.evaluate("() => window.end()")
     assert page.locator(".nx").count() == 0
     assert page.evaluate("() => window.heard.length") == 0
+
+
+def test_what_is_told_while_a_view_is_made_ends_it(page: Page) -> None:
+    shown(page)
+    page.evaluate("() => { window.answer(); window.heard.forEach((hear) => hear({end: true})); window.answer(); }")
+    page.locator(".nx[data-ready]").wait_for()
+    page.evaluate(_TWO_FRAMES)
+    assert page.locator(".nx").count() == 1
+    page.evaluate("() => { window.answer(); window.end(); }")
+    page.evaluate(_TWO_FRAMES)
+    assert page.locator(".nx").count() == 0
+
+
+def test_slowest_line_is_in_sight_where_the_view_was_made_unseen(page: Page) -> None:
+    """As in a notebook behind another one."""
+    page.evaluate("() => { document.body.style.display = 'none' }")
+    page.add_style_tag(content=".nx-code { max-height: 60px !important }")
+    shown(page)
+    page.evaluate("() => { document.body.style.display = '' }")
+    page.evaluate(_TWO_FRAMES)
+    code = page.locator(".nx-code")
+    assert code.evaluate("e => e.scrollTop") > 0, "below what fits"
+    assert in_sight(code.locator(".nx-most"), code)

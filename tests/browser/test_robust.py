@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page
 
 from tests.browser._lab import Lab
 from tests.browser.test_explorer import LOOP, PROGRAM, REPORT, painted, state
@@ -47,6 +47,7 @@ def test_two_explorers_do_not_follow_each_other(lab: Lab) -> None:
     one.locator(".nx-timeline canvas").press("+")
     one.locator(".nx-body .nx-tr").first.click()
     lab.page.wait_for_function("() => document.querySelector('.nx').explorer.store.state.focus")
+    lab.frame()
     assert state(other)["focus"] is None
     assert state(one)["view"] != state(other)["view"] == {"begin": 0, "end": state(other)["view"]["end"]}
 
@@ -77,24 +78,59 @@ def test_theme_and_zoom_of_a_live_one(lab: Lab, shoot: Callable[[Page, str], Pat
     lab.theme("Dark")
     lab.page.wait_for_function(f"before => ({frames})(document.querySelector('.nx')) > before", arg=before)
     assert explorer.evaluate("e => getComputedStyle(e).color") != ink
-    # What a browser's zoom does: fewer or more pixels of CSS in the same window, of another size.
-    client = lab.page.context.new_cdp_session(lab.page)
-    client.send(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": int(1600 / zoom), "height": int(1100 / zoom), "deviceScaleFactor": zoom, "mobile": False},
-    )
-    explorer.evaluate("e => e.scrollIntoView()")  # in a smaller window it may stand outside, where nothing is drawn
-    canvas = explorer.locator(".nx-timeline canvas")
-    lab.page.wait_for_function(
-        "([canvas, zoom]) => Math.abs(canvas.width - zoom * canvas.clientWidth) < 1",
+    with lab.zoomed(zoom):
+        explorer.evaluate("e => e.scrollIntoView()")  # in a smaller window it may stand outside, where nothing is drawn
+        canvas = explorer.locator(".nx-timeline canvas")
+        sharp(canvas, zoom)
+        assert painted(canvas) > 1000
+        assert explorer.evaluate(FAULTS) == []
+        shoot(lab.page, f"zoom-{zoom}")
+
+
+def sharp(canvas: Locator, zoom: float) -> None:
+    """Wait until it was drawn with the pixels of this zoom."""
+    canvas.page.wait_for_function(
+        "([canvas, zoom]) => canvas.width && Math.abs(canvas.width - zoom * canvas.clientWidth) < 1",
         arg=[canvas.element_handle(), zoom],
     )
-    assert painted(canvas) > 1000
-    assert explorer.evaluate(FAULTS) == []
-    shoot(lab.page, f"zoom-{zoom}")
-    client.send("Emulation.clearDeviceMetricsOverride")
-    client.detach()
-    lab.theme("Light")
+
+
+def test_zoom_that_leaves_the_width_alone(lab: Lab) -> None:
+    """As in Notebook 7, whose pages have a width of their own."""
+    lab.open(PROGRAM, LOOP)
+    lab.run()
+    explorer = lab.explorer()
+    explorer.evaluate("e => { e.style.width = '700px' }")
+    canvas = explorer.locator(".nx-timeline canvas")
+    sharp(canvas, 1)
+    lab.frame()
+    with lab.zoomed(1.25):
+        explorer.evaluate("e => e.scrollIntoView()")
+        sharp(canvas, 1.25)
+
+
+_NO_PATIENCE = """() => {
+  window.__patience = AbortSignal.timeout;
+  AbortSignal.timeout = () => {
+    const controller = new AbortController();
+    queueMicrotask(() => controller.abort());
+    return controller.signal;
+  };
+}"""
+_PATIENCE = "() => { AbortSignal.timeout = window.__patience; }"
+
+
+def test_an_explorer_whose_code_comes_too_late_for_anywidget_is_drawn(lab: Lab) -> None:
+    """It drops all messages to a widget that was not ready within two seconds, which a busy page is not."""
+    lab.open(PROGRAM, LOOP, "again = p.explore()\nagain", "again.release()")
+    lab.run_cell(0)
+    lab.page.evaluate(_NO_PATIENCE)
+    for cell in (1, 2):
+        lab.run_cell(cell)
+    lab.explorer(2)
+    lab.page.evaluate(_PATIENCE)
+    lab.run_cell(3)
+    lab.page.wait_for_function("() => document.querySelectorAll('.nx').length === 1")
 
 
 def test_captured_and_interrupted_cells(lab: Lab) -> None:

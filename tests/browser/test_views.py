@@ -107,6 +107,8 @@ len(told)"""
         lab.run_cell(cell)
     busy, told = (lab.outputs()[cell][0]["data"]["text/plain"] for cell in (3, 4))
     assert (busy, told) == ("True", "0")
-    assert int(view.get_attribute("data-news") or 0) >= before + 2
+    lab.page.wait_for_function(
+        "least => document.querySelector('.nx[aria-label=cores]').dataset.news >= least", arg=before + 2
+    )
     assert painted(view.locator("canvas")) > 20
     view.get_by_text("parameters").wait_for()

@@ -12,10 +12,10 @@ function moduleOf(code) {
 }
 
 export default {
-  render({ model, el }) {
+  async render({ model, el }) {
     const ask = Math.random().toString(36).slice(2);
     let unmount = () => {};
-    let gone = false;
+    let newest = 0; // what was shown or cleared meanwhile ends what is still being made
 
     function twin() {
       let output = el.closest(".jp-OutputArea-child")?.previousElementSibling;
@@ -24,20 +24,21 @@ export default {
     }
 
     async function show({ code, mount, meta, replaces }, buffers) {
+      clear();
+      const own = newest;
       try {
         const module = await moduleOf(code);
-        if (gone) return;
-        clear();
+        if (own !== newest) return;
         const stop = await module[mount](el, meta, buffers, (act) => model.send({ act }));
+        if (own !== newest) return stop();
         const report = replaces ? twin() : null;
         if (report) report.style.display = "none";
         unmount = () => {
           if (report) report.style.display = "";
           stop();
         };
-        if (gone) clear();
       } catch (error) {
-        fail(error);
+        if (own === newest) fail(error);
         console.error(error);
       }
     }
@@ -48,6 +49,7 @@ export default {
     }
 
     function clear() {
+      newest += 1;
       unmount();
       unmount = () => {};
       el.textContent = "";
@@ -63,11 +65,11 @@ export default {
     }
 
     el.textContent = "The live view waits for the kernel.";
-    model.on("msg:custom", hear);
+    const channel = await model.widget_manager.get_model(model.get("_channel").replace("IPY_MODEL_", ""));
+    channel.on("msg:custom", hear);
     model.send({ ask });
     return () => {
-      gone = true;
-      model.off("msg:custom", hear);
+      channel.off("msg:custom", hear);
       clear();
     };
   },

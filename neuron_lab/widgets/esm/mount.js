@@ -31,19 +31,18 @@ async function mount(el, given, [packed]) {
     timeline.draw(store.state);
     memory?.draw(store.state);
     tables.show(store.state);
+    source.open();
   };
   source.show(store.state);
-  source.open();
   drawAll();
-  const resized = new ResizeObserver(() => root.clientWidth && drawAll());
-  resized.observe(root);
+  const endLayout = onLayout(root, drawAll);
   const endTheme = onTheme(() => store.set({ theme: store.state.theme + 1 }));
   root.dataset.drawn = (performance.now() - begun).toFixed(1);
   root.dataset.ready = data.events.count;
   root.explorer = { store, data, timeline }; // for a pair, and for tests: a canvas tells nothing
 
   return () => {
-    resized.disconnect();
+    endLayout();
     endTheme();
     store.stop();
     root.remove();

@@ -31,11 +31,10 @@ async function mountSession(el, { rows, forgotten, colors, labels }) {
   const root = make("div", { class: "nx", role: "region", "aria-label": "session" }, make("style", {}, STYLE), make("div", {}, head), table.element, details);
   el.append(root);
   table.show(rows);
-  const resized = new ResizeObserver(() => root.clientWidth && table.draw());
-  resized.observe(root);
+  const endLayout = onLayout(root, table.draw);
   root.dataset.ready = rows.length;
   return () => {
-    resized.disconnect();
+    endLayout();
     root.remove();
   };
 }

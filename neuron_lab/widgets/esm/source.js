@@ -68,8 +68,11 @@ function createSource(data, store) {
     if (top < box.scrollTop || top + row.offsetHeight > box.scrollTop + box.clientHeight) box.scrollTop = top - box.clientHeight / 3;
   }
 
-  // What one looks for first is in sight.
+  // What one looks for first is in sight, from the first layout on: a view may be made while its notebook is not shown.
+  let opened = false;
   function open() {
+    if (opened || !element.clientWidth) return;
+    opened = true;
     const slowest = element.querySelector(".nx-most");
     if (slowest) reveal(slowest);
   }

@@ -19,6 +19,27 @@ function fit(canvas, height) {
   return { context, width, height, ink: style.color };
 }
 
+// Calls back when `root` is laid out first, and when it has another size or its pixels another density: a zoom may change only that.
+function onLayout(root, callback) {
+  const laidOut = () => root.clientWidth && callback();
+  const resized = new ResizeObserver(laidOut);
+  resized.observe(root);
+  let density = null;
+  function watch() {
+    density = window.matchMedia(`(resolution: ${window.devicePixelRatio}dppx)`);
+    density.addEventListener("change", changed, { once: true });
+  }
+  function changed() {
+    watch();
+    laidOut();
+  }
+  watch();
+  return () => {
+    resized.disconnect();
+    density.removeEventListener("change", changed);
+  };
+}
+
 // Calls back when the colours of the page may have changed.
 function onTheme(callback) {
   const dark = window.matchMedia("(prefers-color-scheme: dark)");

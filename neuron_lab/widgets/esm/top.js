@@ -33,13 +33,13 @@ async function mountTop(el, given, _, act) {
     waits = true; // the kernel answers when no cell runs
     act("look");
   }, ASK_MS);
-  const resized = new ResizeObserver(() => root.clientWidth && draw());
-  resized.observe(root);
+  draw();
+  const endLayout = onLayout(root, draw);
   el.addEventListener("nx-news", hear);
   root.dataset.ready = given.cores.length;
   return () => {
     clearInterval(asking);
-    resized.disconnect();
+    endLayout();
     el.removeEventListener("nx-news", hear);
     root.remove();
   };
