@@ -23,6 +23,8 @@ from neuron_lab.emulator._stored import StoredNeff, to_bytes
 
 __all__ = ["are_wanted", "preserve"]
 
+_LONGEST_NAME = 200  # bytes: file systems take 255, the time and the suffix have some thirty
+
 
 def are_wanted() -> bool:
     """Whether the environment asks for them now."""
@@ -32,6 +34,7 @@ def are_wanted() -> bool:
 def preserve(graph: str, fx_text: str, stored: StoredNeff, key: str, raw: str | None) -> None:
     """Write the files of one graph. Raises OSError."""
     graph = re.sub(r"[^\w-]+", "_", graph)  # a `model_name` is any text: none leads out of the folder
+    graph = graph.encode()[-_LONGEST_NAME:].decode(errors="ignore")  # the end has the graph's number and kind
     rank, moment = os.environ.get("RANK", "0"), time.time_ns() // 1_000_000
     contents: dict[tuple[str, str], bytes] = {
         ("fx_graphs", "fx.txt"): fx_text.encode(),

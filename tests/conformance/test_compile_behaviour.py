@@ -297,6 +297,14 @@ def test_a_name_for_artifacts_leads_out_of_no_folder(tmp_path: Path, monkeypatch
     assert file.name.startswith("_out_n_")
 
 
+def test_a_long_name_is_cut_for_its_artifacts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_NEURONX_DEBUG_DIR", str(tmp_path))
+    monkeypatch.setenv("TORCH_NEURONX_PRESERVE_COMPILATION_ARTIFACTS", "1")
+    compiled(lambda x: x.sin() + 7, options={"model_name": "\u00fc" * 3000})(_ones(5))
+    (file,) = (tmp_path / "neff" / "proc_0").iterdir()
+    assert "\u00fc_0_inference_" in file.name
+
+
 def test_metrics_tell_every_graph() -> None:
     torch.neuron.reset_dynamo_metrics()
     compiled(lambda x: x.cos() * 5, options={"model_name": "waves"})(_ones(6).requires_grad_()).sum().backward()
