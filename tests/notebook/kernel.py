@@ -18,8 +18,8 @@ def _compile(*arguments, _really=compiler.compile):
     clock.pass_time(150_000_000)
     return _really(*arguments)
 
-def _sleep(seconds, _really=time.sleep):
-    if threading.current_thread() is threading.main_thread():
+def _sleep(seconds, _really=time.sleep, threads=threading):  # at the end the namespace is empty
+    if threads.current_thread() is threads.main_thread():
         clock.pass_time(int(seconds * 1e9))
     _really(seconds)
 
