@@ -28,6 +28,17 @@ def neff_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
+def fresh_dynamo() -> Iterator[None]:
+    """Nothing compiled and nothing counted, for tests that import it."""
+    from torch._dynamo.utils import counters  # other tests do without Dynamo
+
+    torch._dynamo.reset()
+    counters.clear()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.fixture(autouse=True)
 def nothing_stays_behind() -> Iterator[None]:
     emulator.shim()
     limit = emulator.hbm_limit()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,14 +12,7 @@ import torch.nn.functional as F
 import torch_neuronx
 from torch import Tensor, nn
 
-from tests.emulated import DEVICE
-
-
-@pytest.fixture(autouse=True)
-def _fresh_dynamo() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
+from tests.emulated import DEVICE, fresh_dynamo  # noqa: F401  # a fixture
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:

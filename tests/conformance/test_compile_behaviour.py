@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch._dynamo.utils import counters
 
 from neuron_lab import neff
 from neuron_lab.emulator import dispatch
-from tests.emulated import DEVICE, output_of
+from tests.emulated import DEVICE, fresh_dynamo, output_of  # noqa: F401  # a fixture
 
 pytestmark = [
     pytest.mark.filterwarnings(
@@ -25,14 +25,6 @@ pytestmark = [
         "ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"
     ),  # Dynamo's look
 ]
-
-
-@pytest.fixture(autouse=True)
-def _fresh_dynamo() -> Iterator[None]:
-    torch._dynamo.reset()
-    counters.clear()
-    yield
-    torch._dynamo.reset()
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ import io
 import pickle
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch._dynamo.utils import counters
 from torch.utils.checkpoint import checkpoint
 
-from tests.emulated import DEVICE
+from tests.emulated import DEVICE, fresh_dynamo  # noqa: F401  # a fixture
 
 # Dynamo's own look at the program, and PyTorch's own imports.
 pytestmark = [
@@ -26,14 +25,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:`torch.jit.script.*` is deprecated:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:.*Function.*should not be instantiated:DeprecationWarning"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _fresh_dynamo() -> Iterator[None]:
-    torch._dynamo.reset()
-    counters.clear()
-    yield
-    torch._dynamo.reset()
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -10,15 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from tests.emulated import DEVICE
-
-
-@pytest.fixture(autouse=True)
-def _fresh_dynamo() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
-
+from tests.emulated import DEVICE, fresh_dynamo  # noqa: F401  # a fixture
 
 Program = Callable[[Tensor, Tensor], tuple[Tensor, ...]]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,16 +12,7 @@ from torch import Tensor
 from torch._dynamo.utils import counters
 
 from neuron_lab.emulator import dynamo
-from tests.emulated import DEVICE
-
-
-@pytest.fixture(autouse=True)
-def _fresh_dynamo() -> Iterator[None]:
-    torch._dynamo.reset()
-    counters.clear()
-    yield
-    torch._dynamo.reset()
-
+from tests.emulated import DEVICE, fresh_dynamo  # noqa: F401  # a fixture
 
 Program = Callable[[Tensor, Tensor], Any]
 TABLE = torch.arange(12.0).reshape(4, 3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tests.conformance._both import assert_same
-from tests.emulated import DEVICE
+from tests.emulated import DEVICE, fresh_dynamo  # noqa: F401  # a fixture
 
 INF, NAN = float("inf"), float("nan")
 CONSTANTS: dict[str, tuple[Any, torch.dtype]] = {
@@ -34,13 +34,6 @@ UNARY = (
     *("neg", "abs", "sign", "floor", "ceil", "round", "trunc", "sqrt", "exp", "reciprocal", "rsqrt", "square", "tanh"),
     *("isnan", "isinf", "isfinite", "logical_not", "bitwise_not", "relu", "sigmoid", "sum", "any", "all", "amax"),
 )
-
-
-@pytest.fixture(autouse=True)
-def fresh_dynamo() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def _runs(compute: Callable[[Tensor], Any], x: Tensor) -> bool:
