@@ -21,8 +21,8 @@ from neuron_lab.errors import DeviceProblem, UsageProblem
 from neuron_lab.recording import Recorder, Surroundings, environment, measured
 from neuron_lab.report import OutputDifference, Report, Trial, TrialSide
 
-# First calls are repeated while this time lasts: on a shared machine medians over 28 s were at most 13 % apart, over 20 s 1 pair in 100 and
-# over 12 s 1 in 20 more than 15 %.
+# First calls are repeated while this time lasts. In parts of one run on a shared machine, medians over 12 s differed by more than 15 %
+# in 1 pair of 20, over 28 s in none; those of two processes still do now and then.
 _BUDGET_NS = 28 * 10**9
 _FIRST_CALLS = 20
 # Warm calls are made in batches between them, so that they are spread over the same time.

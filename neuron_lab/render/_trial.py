@@ -97,7 +97,9 @@ def _notes(trial: Trial) -> list[str]:
         notes.append(f"… {plural(len(trial.breaks) - _BREAKS, 'more break')}, see .breaks")
     if len(trial.outputs) > _OUTPUTS:
         notes.append(f"… {plural(len(trial.outputs) - _OUTPUTS, 'more output')} closer than these, see .outputs")
-    if trial.slowness is not None:
+    if trial.slowness is None:
+        notes.append("times are as measured: how much other work slowed the machine is not known")
+    else:
         notes.append(
             f"times are as without other work on the machine; by fixed work beside, it slowed calls {trial.slowness:.2f}×"
         )

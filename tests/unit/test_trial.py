@@ -88,6 +88,12 @@ def test_text() -> None:
     ]
 
 
+def test_times_that_nothing_was_taken_out_of_are_told_to_be_so() -> None:
+    measured = trial_text(replace(FASTER, slowness=None)).splitlines()
+    assert measured[-1] == "times are as measured: how much other work slowed the machine is not known"
+    assert measured[:-1] == trial_text(FASTER).splitlines()[:-1]
+
+
 def test_html_escapes_what_a_program_may_hold_and_stays_small() -> None:
     evil = replace(
         FASTER,
