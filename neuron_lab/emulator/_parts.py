@@ -1,4 +1,4 @@
-"""Cuts a graph into parts: around the nodes that must run as eager ops, in the program's order, and before views it hands out."""
+"""Cuts a graph into parts: around the nodes that must run as eager ops, in the program's order, and before what it hands out last."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ import torch
 from torch import fx
 from torch._prims_common import is_non_overlapping_and_dense_or_false as is_dense
 
-__all__ = ["split", "with_views_last"]
+__all__ = ["split", "with_last_steps"]
 
 
-def with_views_last(graph: fx.Graph) -> set[str]:
-    """Results that share memory with an input or another result become views made at the end; gives the names of those nodes.
+def with_last_steps(graph: fx.Graph, to_host: bool) -> set[str]:
+    """What is left to do with results becomes nodes at the end, of which this gives the names: views, and copies to the host.
 
-    A part gives each result memory of its own: a write to one would not be seen by the other.
+    A result that shares memory with an input or another one is a view. A part gives each result memory of its own: a write to one
+    would not be seen by the other. With `to_host`, what the program has on the host is copied there, for parts run on the device. Only
+    what comes of the graph's host inputs stays, as those are copied to the device.
     """
     output = next(node for node in graph.nodes if node.op == "output")
     roots = {node: _root(node) for node in output.all_input_nodes}
@@ -26,14 +28,35 @@ def with_views_last(graph: fx.Graph) -> set[str]:
     copies: dict[fx.Node, fx.Node] = {}
     replaced: dict[fx.Node, fx.Node] = {}
     with graph.inserting_before(output):
+        if to_host:
+            for root in count.keys() & _made_on_the_host(graph):
+                copies[root] = _copied_to_the_host(graph, root)
         for node, root in roots.items():
-            if node is not root and (root.op == "placeholder" or (count[root] > 1 and is_dense(root.meta["val"]))):
+            shared = root.op == "placeholder" or (count[root] > 1 and is_dense(root.meta["val"]))
+            if root in copies or (node is not root and shared):
                 replaced[node] = _repeated(graph, node, root, copies)
     output.args = fx.map_arg(output.args, lambda node: replaced.get(node, node))
     for node in reversed(list(graph.nodes)):
         if node in copies and not node.users:
             graph.erase_node(node)
     return {copy.name for copy in copies.values()}
+
+
+def _made_on_the_host(graph: fx.Graph) -> set[fx.Node]:
+    given: set[fx.Node] = set()
+    made: set[fx.Node] = set()
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.device.type == "cpu":
+            from_input = node.op == "placeholder" or not given.isdisjoint(node.all_input_nodes)
+            (given if from_input else made).add(node)
+    return made
+
+
+def _copied_to_the_host(graph: fx.Graph, node: fx.Node) -> fx.Node:
+    copy = graph.call_function(torch.ops.aten._to_copy.default, (node,), {"device": torch.device("cpu")})
+    copy.meta = dict(node.meta)
+    return copy
 
 
 def _root(node: fx.Node) -> fx.Node:
@@ -51,7 +74,7 @@ def _is_view(node: fx.Node) -> bool:
 
 def _repeated(graph: fx.Graph, node: fx.Node, root: fx.Node, copies: dict[fx.Node, fx.Node]) -> fx.Node:
     if node is root:
-        return node
+        return copies.get(root, root)
     if node not in copies:
         source = node.args[0]
         assert isinstance(source, fx.Node)

@@ -24,7 +24,7 @@ from neuron_lab._scopes import is_user_file
 from neuron_lab.emulator import _refused, compiler, dispatch
 from neuron_lab.emulator._attach import DEVICE
 from neuron_lab.emulator._origin import Origin, origin_of
-from neuron_lab.emulator._parts import split, with_views_last
+from neuron_lab.emulator._parts import split, with_last_steps
 from neuron_lab.emulator.api import native
 from neuron_lab.emulator.lowering import Leaf, Unlowerable, UnlowerableNode
 
@@ -62,7 +62,7 @@ def neuron_backend(
     model = chosen or (origin.name if origin is not None else "graph")
     name = f"{model}_{_made[model]}"
     _made[model] += 1
-    compile_as = {kind: _Compiler(f"{name}_{kind}", origin) for kind in ("forward", "backward", "inference")}
+    compile_as = {kind: _Compiler(name, kind, origin) for kind in ("forward", "backward", "inference")}
     backend = aot_autograd(
         fw_compiler=compile_as["forward"],
         bw_compiler=compile_as["backward"],
@@ -169,33 +169,36 @@ def _specialise(inputs: Sequence[Any]) -> None:
 class _Compiler:
     """Compiles the graphs of one kind: forward, backward or inference."""
 
-    def __init__(self, name: str, origin: Origin | None) -> None:
+    def __init__(self, name: str, kind: str, origin: Origin | None) -> None:
         self._name = name
+        self._kind = kind
         self._origin = origin
 
     def __call__(self, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         from torch._functorch._aot_autograd.utils import make_boxed_func
 
-        boxed: Callable[..., Any] = make_boxed_func(_compile(gm, self._name, self._origin).forward)
+        boxed: Callable[..., Any] = make_boxed_func(_compile(gm, self._name, self._kind, self._origin).forward)
         return boxed
 
 
-def _compile(gm: fx.GraphModule, name: str, origin: Origin | None) -> fx.GraphModule:
+def _compile(gm: fx.GraphModule, model: str, kind: str, origin: Origin | None) -> fx.GraphModule:
     """`gm` with everything that lowers replaced by compiled parts."""
+    name = f"{model}_{kind}"
     from neuron_lab.emulator.lowering import always_eager
 
     _draw_again_from_the_host(gm)
-    views = with_views_last(gm.graph)
+    # A gradient goes where autograd wants it: to the copy of a host input.
+    last = with_last_steps(gm.graph, to_host=kind != "backward")
     # Known before anything is lowered: found one at a time, each would cost the parts before it again.
     refused = {
         node.name: reason
         for node in gm.graph.nodes
-        if node.name not in views and (reason := always_eager(node)) is not None
+        if node.name not in last and (reason := always_eager(node)) is not None
     }
     for node_name, reason in refused.items():
         _refuse(gm, node_name, reason, name)
     for _ in range(len(gm.graph.nodes)):
-        candidate = split(gm, refused.keys() | views)
+        candidate = split(gm, refused.keys() | last)
         try:
             return _with_compiled_parts(candidate, name, origin)
         except UnlowerableNode as error:

@@ -125,6 +125,24 @@ def test_host_inputs_are_copied() -> None:
     assert got.device.type == DEVICE and got.tolist() == [3.0] * 3
 
 
+def test_results_are_where_the_program_has_them() -> None:
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        here = (x * 2).cpu()
+        written = torch.empty(3).copy_(x)
+        return here, here[1:], here.to(DEVICE) + y, torch.arange(3), (x * 3).detach().cpu().double(), written, x + y
+
+    x, y = torch.arange(3.0, device=DEVICE).requires_grad_(), torch.ones(3, device=DEVICE)
+    before = len(graphs())
+    got, want = compiled(function)(x, y), function(x, y)
+    assert len(graphs()) - before == 1
+    for one, other in zip(got, want, strict=True):
+        assert (one.device, one.dtype, one.requires_grad) == (other.device, other.dtype, other.requires_grad)
+        close(one, other)
+    assert got[1]._base is not None and got[1].data_ptr() == got[0].data_ptr() + 4
+    (got[0].sum() + got[2].sum().cpu()).backward()
+    assert x.grad is not None and x.grad.tolist() == [4.0] * 3
+
+
 def test_gradients_of_host_inputs_are_on_the_host() -> None:
     def function(x: Tensor) -> Tensor:
         return (x * x * 2).sum()

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import fx
 
-from neuron_lab.emulator._parts import split, with_views_last
+from neuron_lab.emulator._parts import split, with_last_steps
 
 aten = torch.ops.aten
 
@@ -80,7 +80,7 @@ def test_results_that_share_memory_are_made_of_one_at_the_end() -> None:
     turned = graph.call_function(aten.t.default, (graph.call_function(aten.t.default, (x,)),))
     alone = graph.call_function(aten.view.default, (graph.call_function(aten.mul.Tensor, (x, x)), (6,)))
     graph.output((y, first, turned, alone, graph.call_function(aten.neg.default, (first,))))
-    names = with_views_last(graph)
+    names = with_last_steps(graph, to_host=False)
     gm = fx.GraphModule({}, graph)
     cut = split(gm, names)
     assert calls(cut)[0].split("+")[0] == "add_tensor" and len(names) == 4
@@ -89,6 +89,23 @@ def test_results_that_share_memory_are_made_of_one_at_the_end() -> None:
     assert first._is_view() and first.untyped_storage().data_ptr() == y.untyped_storage().data_ptr()
     assert turned.untyped_storage().data_ptr() == given.untyped_storage().data_ptr()
     assert torch.equal(alone, (given * given).view(6)) and torch.equal(negative, -(given * 2)[:1])
+
+
+def test_what_the_program_has_on_the_host_is_copied_there_at_the_end() -> None:
+    graph = fx.Graph()
+    x, given = graph.placeholder("x"), graph.placeholder("given")
+    x.meta["val"], given.meta["val"] = torch.zeros(2, device="meta"), torch.zeros(2)
+    here = graph.call_function(aten._to_copy.default, (x,), {"device": torch.device("cpu")})
+    first = graph.call_function(aten.select.int, (here, 0, 0))
+    double = graph.call_function(aten.mul.Tensor, (given, 2))
+    for node in (here, first, double):
+        node.meta["val"] = torch.zeros(2)
+    graph.output((here, first, double, given))
+    names = with_last_steps(graph, to_host=True)
+    *results, _ = next(node for node in graph.nodes if node.op == "output").args[0]
+    assert names == {node.name for node in results[:2]} and results[2] is double
+    assert results[0].args == (here,) and results[0].kwargs == {"device": torch.device("cpu")}
+    assert results[1].target is aten.select.int and results[1].args[0] is results[0]
 
 
 def test_constants_stay_outside() -> None:
