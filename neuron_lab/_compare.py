@@ -22,11 +22,13 @@ from neuron_lab.recording import Recorder, Surroundings, environment, measured
 from neuron_lab.report import OutputDifference, Report, Trial, TrialSide
 
 # First calls are repeated while this time lasts. In parts of one run on a shared machine, medians over 12 s differed by more than 15 %
-# in 1 pair of 20, over 28 s in none; those of two processes still do now and then.
+# in 1 pair of 20, over 28 s in none.
 _BUDGET_NS = 28 * 10**9
 _FIRST_CALLS = 20
-# Warm calls are made in batches between them, so that they are spread over the same time.
+# Warm calls are made in batches between them, so that they are spread over the same time. After a first call they take that part of its
+# time: what slows the machine comes and goes in a tenth of a second, so that batches are worth more than calls.
 _BATCH = 5
+_WARM_PART = 0.2
 
 Clock = Callable[[], int]
 
@@ -46,12 +48,13 @@ def compare(
     Both start each call from the same tensors and random numbers. First calls are cold: the NEFF cache, on disk and in memory, is an
     empty one for the time being, and the compilers have been started. They are repeated for 28 s, 20 times at most. Warm calls of
     each are made in turns, synchronised, between the first calls. Medians are told, of times as without other work on the machine:
-    each is divided by how much slower fixed pieces of work ran meanwhile, in a process of their own. Parameters, buffers, gradients,
-    optimizer state, random numbers, grad mode, default device, NEFF cache and what Dynamo has compiled for you are as before.
+    each is divided by how much slower fixed pieces of work ran meanwhile, in a process of their own, than at their best in this or the
+    last 19 comparisons (kept in the user's cache directory). Parameters, buffers, gradients, optimizer state, random numbers, grad mode,
+    default device, NEFF cache and what Dynamo has compiled for you are as before.
 
     train: run backward from the result, a loss or an object with `.loss`, and compare the gradients too. A function that runs
-    backward and its optimizer itself needs no `train`. rounds: warm calls of each, at least 5; more are made where first calls are
-    quick. label: what the result calls the program, by default the function's name. clock: nanoseconds; another one than the
+    backward and its optimizer itself needs no `train`. rounds: warm calls of each, at least 5; most programs leave time for more.
+    label: what the result calls the program, by default the function's name. clock: nanoseconds; another one than the
     default is believed as it is.
 
     Raises UsageProblem, beginning with "not comparable", when two eager calls differ, when the results are of different kinds, or
@@ -198,20 +201,20 @@ def _calls(run: Step, bench: _Bench, rounds: int) -> _Calls:
     turns = _Turns(bench, eager, compiled, calls.rounds)
     until = bench.clock() + _BUDGET_NS
     while True:
-        turns.take()
+        turns.take(calls.compiled[-1].span)
         gc.collect()
         calls.reloads.append(bench.timed(_compiled(run))[0])
         if len(calls.reloads) == _FIRST_CALLS or bench.clock() >= until:
             break
-        turns.take()
+        turns.take(calls.reloads[-1])
         with device.fresh_caches():
             calls.eager.append(bench.cold(eager))
-        turns.take()
+        turns.take(calls.eager[-1].span)
         anew = _compiled(run)
         with device.fresh_caches():
             calls.compiled.append(bench.cold(anew))
     while len(calls.rounds) < rounds:
-        turns.take()
+        turns.take(calls.reloads[-1])
     return calls
 
 
@@ -259,11 +262,15 @@ class _Turns:
     ) -> None:
         self._bench, self._eager, self._compiled, self._rounds = bench, eager, compiled, rounds
 
-    def take(self) -> None:
-        """A batch; what ran before it may have left nothing in the processor's caches, so there is one round more."""
+    def take(self, after: _Span) -> None:
+        """Batches after a first call, which may have left nothing in the processor's caches: so there is one round more."""
+        until = self._bench.clock() + after.took * _WARM_PART
         self._turn()
-        for _ in range(_BATCH):
-            self._rounds.append(self._turn())
+        while True:
+            for _ in range(_BATCH):
+                self._rounds.append(self._turn())
+            if self._bench.clock() >= until:
+                break
 
     def _turn(self) -> tuple[_Span, _Span]:
         """One call of each; who goes first changes from round to round."""
