@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch._prims_common import is_non_overlapping_and_dense_or_false as is_dense
+from torch.utils import _pytree as pytree
 
 __all__ = ["split", "with_last_steps"]
 
@@ -20,7 +21,7 @@ def with_last_steps(graph: fx.Graph, to_host: bool) -> set[str]:
 
     A result that shares memory with an input or another one is a view. A part gives each result memory of its own: a write to one
     would not be seen by the other. With `to_host`, what the program has on the host is copied there, for parts run on the device. Only
-    what comes of the graph's host inputs stays, as those are copied to the device.
+    what comes of host inputs alone stays, as those are copied to the device.
     """
     output = next(node for node in graph.nodes if node.op == "output")
     roots = {node: _root(node) for node in output.all_input_nodes}
@@ -43,14 +44,22 @@ def with_last_steps(graph: fx.Graph, to_host: bool) -> set[str]:
 
 
 def _made_on_the_host(graph: fx.Graph) -> set[fx.Node]:
-    given: set[fx.Node] = set()
-    made: set[fx.Node] = set()
+    """What the program copied there from the device or made there, and what comes of that; not what host inputs alone are behind."""
+    found: dict[fx.Node, str] = {}
     for node in graph.nodes:
-        value = node.meta.get("val")
-        if isinstance(value, torch.Tensor) and value.device.type == "cpu":
-            from_input = node.op == "placeholder" or not given.isdisjoint(node.all_input_nodes)
-            (given if from_input else made).add(node)
-    return made
+        behind = {found[source] for source in node.all_input_nodes}
+        devices = {
+            value.device.type for value in pytree.tree_leaves(node.meta.get("val")) if isinstance(value, torch.Tensor)
+        }
+        if devices - {"cpu"}:
+            found[node] = "on the device"
+        elif behind & {"on the device", "copied"}:
+            found[node] = "copied"
+        elif node.op == "placeholder" or "given" in behind:
+            found[node] = "given"
+        else:
+            found[node] = "made"
+    return {node for node, kind in found.items() if kind in ("copied", "made")}
 
 
 def _copied_to_the_host(graph: fx.Graph, node: fx.Node) -> fx.Node:

@@ -143,6 +143,20 @@ def test_results_are_where_the_program_has_them() -> None:
     assert x.grad is not None and x.grad.tolist() == [4.0] * 3
 
 
+def test_results_of_host_inputs_are_on_the_device_unless_the_program_copies() -> None:
+    def function(x: Tensor, given: Tensor) -> tuple[Tensor, ...]:
+        return (
+            given * 2,
+            given.max(0).values + torch.ones(()),
+            x.cpu() + given,
+            x.cpu().max(0).values * given.max(0).values,
+        )
+
+    got = compiled(function)(torch.ones(3, device=DEVICE), torch.arange(3.0))
+    assert [one.device.type for one in got] == [DEVICE, DEVICE, "cpu", "cpu"]
+    assert [one.tolist() for one in got] == [[0.0, 2.0, 4.0], 3.0, [1.0, 2.0, 3.0], 2.0]
+
+
 def test_gradients_of_host_inputs_are_on_the_host() -> None:
     def function(x: Tensor) -> Tensor:
         return (x * x * 2).sum()
