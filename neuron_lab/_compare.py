@@ -25,8 +25,8 @@ from neuron_lab.report import OutputDifference, Report, Trial, TrialSide
 # in 1 pair of 20, over 28 s in none.
 _BUDGET_NS = 28 * 10**9
 _FIRST_CALLS = 20
-# Warm calls are made in batches between them, so that they are spread over the same time. After a first call they take that part of its
-# time: what slows the machine comes and goes in a tenth of a second, so that batches are worth more than calls.
+# Warm calls are made in batches between them, so that they are spread over the same time: of at least so many rounds, which take that
+# part of the time of the first call before.
 _BATCH = 5
 _WARM_PART = 0.2
 
@@ -120,12 +120,12 @@ class _Cold:
 
 @dataclass(frozen=True, slots=True)
 class _Calls:
-    """All that was called, and what came of it. `rounds` are warm calls, one of each side, that followed each other."""
+    """All that was called, and what came of it. A round is a warm call of each side, a batch rounds that followed each other."""
 
     eager: list[_Cold]
     compiled: list[_Cold]
     reloads: list[_Span]
-    rounds: list[tuple[_Span, _Span]]
+    batches: list[list[tuple[_Span, _Span]]]
     warm: tuple[Report, Report]
     outputs: tuple[OutputDifference, ...]
     breaks: Breaks
@@ -198,7 +198,7 @@ def _calls(run: Step, bench: _Bench, rounds: int) -> _Calls:
     _, result = bench.timed(compiled)
     outputs = differences(bench.left(result), expected)
     calls = _Calls([first], [first_compiled], [], [], _warm(bench, eager, compiled), outputs, breaks)
-    turns = _Turns(bench, eager, compiled, calls.rounds)
+    turns = _Turns(bench, eager, compiled, calls.batches)
     until = bench.clock() + _BUDGET_NS
     while True:
         turns.take(calls.compiled[-1].span)
@@ -213,7 +213,7 @@ def _calls(run: Step, bench: _Bench, rounds: int) -> _Calls:
         anew = _compiled(run)
         with device.fresh_caches():
             calls.compiled.append(bench.cold(anew))
-    while len(calls.rounds) < rounds:
+    while sum(map(len, calls.batches)) < rounds:
         turns.take(calls.reloads[-1])
     return calls
 
@@ -255,26 +255,29 @@ def _compiled(run: Step) -> Callable[[], Any]:
 
 
 class _Turns:
-    """Warm calls in turns, into `rounds` as (eager, compiled)."""
+    """Warm calls in turns, into `batches` as (eager, compiled)."""
 
     def __init__(
-        self, bench: _Bench, eager: Callable[[], Any], compiled: Callable[[], Any], rounds: list[tuple[_Span, _Span]]
+        self,
+        bench: _Bench,
+        eager: Callable[[], Any],
+        compiled: Callable[[], Any],
+        batches: list[list[tuple[_Span, _Span]]],
     ) -> None:
-        self._bench, self._eager, self._compiled, self._rounds = bench, eager, compiled, rounds
+        self._bench, self._eager, self._compiled, self._batches = bench, eager, compiled, batches
 
     def take(self, after: _Span) -> None:
-        """Batches after a first call, which may have left nothing in the processor's caches: so there is one round more."""
+        """A batch after a first call, which may have left nothing in the processor's caches: so there is one round more."""
         until = self._bench.clock() + after.took * _WARM_PART
-        self._turn()
-        while True:
-            for _ in range(_BATCH):
-                self._rounds.append(self._turn())
-            if self._bench.clock() >= until:
-                break
+        self._turn(0)
+        rounds: list[tuple[_Span, _Span]] = []
+        while len(rounds) < _BATCH or self._bench.clock() < until:
+            rounds.append(self._turn(len(rounds)))
+        self._batches.append(rounds)
 
-    def _turn(self) -> tuple[_Span, _Span]:
+    def _turn(self, number: int) -> tuple[_Span, _Span]:
         """One call of each; who goes first changes from round to round."""
-        if len(self._rounds) % 2:
+        if (number + len(self._batches)) % 2:
             span, _ = self._bench.timed(self._compiled)
             return self._bench.timed(self._eager)[0], span
         span, _ = self._bench.timed(self._eager)
@@ -303,9 +306,10 @@ def _trial(label: str, calls: _Calls, pace: Pace) -> Trial:
         """What the call would have taken without other work on the machine."""
         return round(span.took / (pace.slowness(span.begun, span.ended) or 1))
 
-    sides = zip(*calls.rounds, strict=True)
+    rounds = [spans for batch in calls.batches for spans in batch]
+    sides = zip(*rounds, strict=True)
     eager_ns, compiled_ns = (tuple(map(quiet, spans)) for spans in sides)
-    slow = [slow for spans in calls.rounds for span in spans if (slow := pace.slowness(span.begun, span.ended))]
+    slow = [slow for spans in rounds for span in spans if (slow := pace.slowness(span.begun, span.ended))]
     summary = calls.eager[0].report.summary
     return Trial(
         label=label,
@@ -313,6 +317,7 @@ def _trial(label: str, calls: _Calls, pace: Pace) -> Trial:
         emulated=summary.emulated,
         eager=_side("eager", calls.eager, quiet, calls.warm[0], eager_ns),
         compiled=_side("compiled", calls.compiled, quiet, calls.warm[1], compiled_ns),
+        batches=tuple(map(len, calls.batches)),
         reload_ns=statistics.median_low(map(quiet, calls.reloads)),
         slowness=statistics.median(slow) if slow else None,
         graphs=calls.breaks.graphs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -57,15 +58,19 @@ class OutputDifference:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Everything one comparison measured. `reload_ns` is the first compiled call when its NEFFs are already on disk, the median of
-    several. Times are as without other work on the machine, which made the warm calls `slowness` times as long (median); None: they
-    are as measured."""
+    """Everything one comparison measured.
+
+    `reload_ns` is the first compiled call when its NEFFs are already on disk, the median of several. `batches` tells how many of the
+    rounds, in their order, followed each other. Times are as without other work on the machine, which made the warm calls `slowness`
+    times as long (median); None: they are as measured.
+    """
 
     label: str
     device: str
     emulated: bool
     eager: TrialSide
     compiled: TrialSide
+    batches: tuple[int, ...]
     reload_ns: int
     slowness: float | None
     graphs: int
@@ -79,15 +84,18 @@ class Trial:
 
     @property
     def saving_ns(self) -> tuple[float, float, float]:
-        """What a warm call saves: median over the rounds, and the bounds of its 95 % interval by order statistics.
+        """What a warm call saves: median over the rounds, and the bounds of its 95 % interval.
 
-        The two calls of a round are subtracted, so a drift of the machine hits both alike.
+        The two calls of a round are subtracted, so a drift of the machine hits both alike. The bounds are order statistics of the
+        batches' medians: what slows the machine for a moment hits all calls of a batch, which say no more than one does.
         """
         pairs = zip(self.eager.warm_ns, self.compiled.warm_ns, strict=True)
-        savings = sorted(eager - compiled for eager, compiled in pairs)
-        half = NormalDist().inv_cdf((1 + _CONFIDENCE) / 2) * math.sqrt(len(savings)) / 2
-        low = max(0, math.floor(len(savings) / 2 - half))
-        return median(savings), savings[low], savings[len(savings) - 1 - low]
+        savings = [eager - compiled for eager, compiled in pairs]
+        ends = itertools.accumulate(self.batches)
+        medians = sorted(median(savings[end - size : end]) for size, end in zip(self.batches, ends, strict=True))
+        half = NormalDist().inv_cdf((1 + _CONFIDENCE) / 2) * math.sqrt(len(medians)) / 2
+        low = max(0, math.floor(len(medians) / 2 - half))
+        return median(savings), medians[low], medians[len(medians) - 1 - low]
 
     @property
     def break_even(self) -> tuple[int, int, int | None] | None:

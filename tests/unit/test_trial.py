@@ -20,6 +20,7 @@ def trial(eager: tuple[int, ...], compiled: tuple[int, ...], cold: int = 1000 * 
         emulated=True,
         eager=TrialSide("eager", 500 * MS, 3, 400 * MS, 4, 4, eager, 2048),
         compiled=TrialSide("compiled", cold, 2, 300 * MS, 2, 2, compiled, 1024),
+        batches=(1,) * len(eager),
         reload_ns=90 * MS,
         slowness=1.24,
         graphs=2,
@@ -49,6 +50,13 @@ def test_the_interval_is_that_of_order_statistics() -> None:
     # For 20 values the 6th and the 15th are the usual bounds of the median's 95 % interval.
     assert found.saving_ns == (10.5 * MS, 6 * MS, 15 * MS)
     assert found.break_even == (96, 67, 167)
+
+
+def test_calls_of_a_batch_say_no_more_than_one() -> None:
+    savings = tuple(MS * (n + 1) for n in range(20))
+    found = trial(tuple(50 * MS + s for s in savings for _ in range(5)), (50 * MS,) * 100)
+    assert replace(found, batches=(5,) * 20).saving_ns == (10.5 * MS, 6 * MS, 15 * MS)
+    assert found.saving_ns == (10.5 * MS, 9 * MS, 12 * MS)
 
 
 def test_noise_leaves_the_upper_bound_open_and_a_slower_program_never_pays() -> None:
