@@ -1,6 +1,6 @@
-"""Fake tensors of the device get the strides that its ops give: those of the CPU.
+"""Fake tensors of the device get the sizes and strides that its ops give: those of the CPU.
 
-PyTorch decides some layouts by the device's name. A wrong one is not seen in the values, but a dropout draws its mask in the order
+PyTorch decides some layouts, and what a bag of embeddings keeps for its backward, by the device's name. A wrong one is not seen in the values, but a dropout draws its mask in the order
 of memory, and a program may look at strides or take a view that they allow.
 """
 
@@ -20,6 +20,8 @@ __all__ = ["install"]
 _aten = torch.ops.aten
 _BY_DEVICE = frozenset(
     {
+        _aten._embedding_bag.default,
+        _aten._embedding_bag_forward_only.default,
         _aten.convolution.default,
         _aten.convolution_backward.default,
         _aten.pixel_shuffle.default,

@@ -14,6 +14,7 @@ from __future__ import annotations
 import enum
 import functools
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -46,10 +47,12 @@ FAST_FLAGS: dict[str, bool | int | str] = {
     "xla_cpu_use_fusion_emitters": False,
     **EXACT_FLAGS,
 }
-# XLA's own convolution beats the library fusions on these CPUs: ResNet-18 forward 215 ms with them, 130 ms without.
-CONVOLUTION_FLAGS: dict[str, bool | int | str] = {"xla_cpu_experimental_ynn_fusion_type": ""}
-FLAGS = f"eager={FAST_FLAGS} exact={EXACT_FLAGS} convolution={CONVOLUTION_FLAGS}"
-"""All the compiler flags used here, as one text: part of every cache key."""
+UNFUSED_FLAGS: dict[str, bool | int | str] = {"xla_cpu_experimental_ynn_fusion_type": ""}
+# What the algebraic simplifier leaves, as it is off, kills the process in a library fusion: the reduction of 8192 elements or more to
+# a number that is given a dimension and spread again, as in the softmax of a vector.
+_NUMBER_WITH_A_DIMENSION = re.compile(r"stablehlo\.reshape %[\w#]+ : \(tensor<[a-z]")
+FLAGS = f"eager={FAST_FLAGS} exact={EXACT_FLAGS} unfused={UNFUSED_FLAGS} where={_NUMBER_WITH_A_DIMENSION.pattern}"
+"""All the compiler flags used here and where they depend on the module, as one text: part of every cache key."""
 
 _ML_DTYPES = frozenset(
     {"bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"}
@@ -74,6 +77,9 @@ class Tier(enum.StrEnum):
     """An op on many elements: its loops are worth 20 to 40 ms more of compiling. As exact as EAGER."""
     GRAPH = "graph"
     """A whole graph."""
+
+
+_TIER_FLAGS = {Tier.EAGER: FAST_FLAGS, Tier.LARGE: EXACT_FLAGS, Tier.GRAPH: {}}
 
 
 class CompileError(RuntimeError):
@@ -192,7 +198,7 @@ def compile(stablehlo: str, tier: Tier = Tier.EAGER) -> Compiled:
     Raises CompileError with XLA's message when the module is refused.
     """
     runtime = _runtime()
-    options = _options(tier, "stablehlo.convolution" in stablehlo)
+    options = _options(tier, _unfused(stablehlo, tier))
     module = Substituted(stablehlo) if tier is Tier.EAGER else with_library_calls(stablehlo)
     try:
         raw = runtime.client.compile_and_load(module.text.encode(), runtime.devices, options)
@@ -218,7 +224,7 @@ def load(blob: bytes, tier: Tier = Tier.EAGER) -> Executable:
     it is damaged or of another jaxlib.
     """
     runtime = _runtime()
-    options = _options(tier, False)
+    options = _options(tier, unfused=False)
     try:
         raw = runtime.client.deserialize_executable(blob, runtime.devices, options)
     except RuntimeError as error:
@@ -247,15 +253,20 @@ def start_products() -> None:
     compile(_PRODUCT).raw.execute([])
 
 
+def _unfused(stablehlo: str, tier: Tier) -> bool:
+    """Whether XLA is to leave its library fusions alone in this module."""
+    if tier is not Tier.GRAPH and _NUMBER_WITH_A_DIMENSION.search(stablehlo):
+        return True
+    # XLA's own convolution beats them on these CPUs: ResNet-18 forward 215 ms with them, 130 ms without.
+    return tier is not Tier.EAGER and "stablehlo.convolution" in stablehlo
+
+
 @functools.cache
-def _options(tier: Tier, convolution: bool) -> Any:
+def _options(tier: Tier, unfused: bool) -> Any:
     from jaxlib import xla_client
 
     options = xla_client.CompileOptions()
-    if tier is Tier.EAGER:
-        flags = FAST_FLAGS
-    else:
-        flags = {**(EXACT_FLAGS if tier is Tier.LARGE else {}), **(CONVOLUTION_FLAGS if convolution else {})}
+    flags = {**_TIER_FLAGS[tier], **(UNFUSED_FLAGS if unfused else {})}
     options.env_option_overrides = list(flags.items())
     return options
 

@@ -140,3 +140,17 @@ BROKEN: dict[str, Program] = {
 @programs(BROKEN)
 def test_broken_ones_raise_what_the_cpu_raises(program: Program) -> None:
     assert_fails_alike(program)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_compiled_ones_have_the_gradients(mode: str) -> None:
+    def program(device: str) -> list[Tensor]:
+        def forward(rows: Tensor, indices: Tensor, begins: Tensor) -> Tensor:
+            return F.embedding_bag(indices, rows, begins, mode=mode)
+
+        call = torch.compile(forward, backend="neuron") if device == DEVICE else forward
+        rows = torch.randn(5, 4).to(device).requires_grad_()
+        bags = call(rows, INDICES.to(device), OFFSETS.to(device))
+        return [bags, *torch.autograd.grad(bags.square().sum(), [rows])]
+
+    assert_agrees(program)

@@ -297,3 +297,10 @@ def test_a_grouped_product(shapes: tuple[tuple[int, ...], ...], dtype: torch.dty
 
     tolerance = 1e-5 if dtype == torch.float32 else 2e-2
     assert_agrees(program, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("elements", [10_000, 300_000])
+@pytest.mark.parametrize("function", ["softmax", "log_softmax", "logsumexp"])
+def test_a_long_vector_is_reduced_and_spread_again(function: str, elements: int) -> None:
+    """XLA's library fusion of the two killed the process."""
+    assert_agrees(lambda d: getattr(numbers(d, elements), function)(0), rtol=1e-5, atol=1e-6)
