@@ -179,12 +179,12 @@ def run(text: str, parser: Parser, context: Context) -> Any:
     session.start()
     try:
         value = snippet.run()
+        session.stop()
     except BaseException as error:
         session.stop()
         conclude(context.shell, session.finish(error, of_cell=True), options)
         show_own_frames(error, context.shell, snippet.statements.co_filename)
         raise
-    session.stop()
     problem = conclude(context.shell, session.finish(of_cell=True), options)
     if problem is not None:
         raise problem
