@@ -132,6 +132,8 @@ class ProfileBlock:
 
     def __call__(self, function: Callable[_Params, _Result]) -> Callable[_Params, _Result]:
         """Profile every call of `function`, which may be a coroutine function. Raises UsageProblem for a generator function."""
+        if not callable(function):
+            raise UsageProblem(f"{function!r} cannot be called; a label is given by its name, profile(label=…)")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise UsageProblem(
                 f"{function.__qualname__}() gives its values one by one, while others work: profile the loop that takes them"
@@ -194,7 +196,7 @@ def profile(
     "device", "fallback", "calls" or "bytes". min_ms: leave out rows that took less in all. by: what a row stands for, "op",
     "neff", "line" or "module". quiet: False shows the report at the end.
 
-    Raises UsageProblem for a value that makes no sense and for a generator function, DeviceProblem on entry when nothing can be
+    Raises UsageProblem for a value that makes no sense and for what is no function that returns its value at once, DeviceProblem on entry when nothing can be
     measured.
     """
     if not isinstance(label, str):

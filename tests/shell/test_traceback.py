@@ -81,3 +81,17 @@ def test_a_debugger_begins_outside_of_the_compile(compiling: Shell) -> None:
         names.append(trace.tb_frame.f_code.co_filename)
         trace = trace.tb_next
     assert names[-1].endswith("eval_frame.py") and names[-2].startswith("<ipython-input")
+
+
+@pytest.mark.parametrize("line", ["profile", "profile --no-widget -q"])
+def test_a_debugger_meets_no_frame_of_ours(compiling: Shell, line: str) -> None:
+    compiling.run("def fails(x):\n    return {}[len(x)]")
+    compiling.run(f"%neuron {line} fails(x)")
+    trace, met = sys.last_value.__traceback__, []
+    while trace is not None:
+        met.append((str(trace.tb_frame.f_globals["__name__"]).partition(".")[0], trace.tb_frame.f_code.co_name))
+        trace = trace.tb_next
+    assert met[0] == ("IPython", "run_code") and met[-2:] == [("__main__", "<module>"), ("__main__", "fails")]
+    assert not {"neuron_lab", "neuron_magics"} & {module for module, _ in met}
+    compiling.run("%tb")
+    assert compiling.errors[0] == compiling.errors[1] and "run_line_magic" not in compiling.errors[0]
