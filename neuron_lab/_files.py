@@ -81,6 +81,8 @@ def read(path: str | os.PathLike[str], largest: int) -> bytes:
 
 
 def _resolved(path: str | os.PathLike[str]) -> Path:
+    if os.fspath(path) == "":  # pathlib takes it for the working directory
+        raise FileProblem("'' is not a path of a file: it is empty")
     try:
         found = Path(path).expanduser().resolve()
         found.exists()  # a name that is too long is only refused when the file system is asked

@@ -6,8 +6,10 @@ import asyncio
 import functools
 import inspect
 import re
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
@@ -35,6 +37,23 @@ def _flow() -> object:
     return threading.get_ident(), task
 
 
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Keeps an interrupt until the block is done: half a recording is none, or one that nobody ends. They come to the main thread."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    came: list[tuple[Any, ...]] = []
+    signal.signal(signal.SIGINT, lambda *about: came.append(about))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if came:
+            handler(*came[-1])
+
+
 class Session:
     """One running profile: what `profile` and the cell magic share. `start`, `stop`, then `finish` makes the Profile readable.
 
@@ -56,18 +75,26 @@ class Session:
 
     def start(self) -> None:
         """Begin to record."""
-        self._recorder.start()
+        try:
+            with _uninterrupted():
+                self._recorder.start()
+        except KeyboardInterrupt:
+            with suppress(UsageProblem):  # an interrupt before it began
+                self._recorder.stop()
+            raise
 
     def stop(self) -> None:
         """End the span now; calling it again changes nothing."""
-        self._recorder.stop()
+        with _uninterrupted():
+            self._recorder.stop()
 
     def finish(self, error: BaseException | None = None, *, of_cell: bool = False) -> Profile:
         """Make the result readable and keep it for `last()`. `of_cell`: a whole cell has run, no function of the user's still does."""
         name = None if error is None else type(error).__name__
         stopped_at = None if error is None else line_of_error(error, is_user_file)
         look = functools.partial(_notebook.kept_by_history, error) if of_cell else None
-        self.profile.finish(self._recorder.finish(name, look, stopped_at))
+        with _uninterrupted():
+            self.profile.finish(self._recorder.finish(name, look, stopped_at))
         return self.profile
 
 
@@ -90,8 +117,9 @@ class ProfileBlock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         session = self._own()
-        session.stop()
-        result = session.finish(error)
+        with _uninterrupted():
+            session.stop()
+            result = session.finish(error)
         if not self._quiet:
             result.show()
 
@@ -104,6 +132,8 @@ class ProfileBlock:
 
     def __call__(self, function: Callable[_Params, _Result]) -> Callable[_Params, _Result]:
         """Profile every call of `function`, which may be a coroutine function. Raises UsageProblem for a generator function."""
+        if not callable(function):
+            raise UsageProblem(f"{function!r} cannot be called; a label is given by its name, profile(label=…)")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise UsageProblem(
                 f"{function.__qualname__}() gives its values one by one, while others work: profile the loop that takes them"
@@ -166,7 +196,7 @@ def profile(
     "device", "fallback", "calls" or "bytes". min_ms: leave out rows that took less in all. by: what a row stands for, "op",
     "neff", "line" or "module". quiet: False shows the report at the end.
 
-    Raises UsageProblem for a value that makes no sense and for a generator function, DeviceProblem on entry when nothing can be
+    Raises UsageProblem for a value that makes no sense and for what is no function that returns its value at once, DeviceProblem on entry when nothing can be
     measured.
     """
     if not isinstance(label, str):

@@ -70,16 +70,19 @@ class CellProfiler:
         if cell is None or cell.session is None or cell.options is None or shell is None:
             return
         error = result.error_in_exec or result.error_before_exec
+        problem: BaseException | None
         try:
             problem = profile.conclude(shell, cell.session.finish(error, of_cell=True), cell.options)
-        except (Exception, KeyboardInterrupt) as failure:
+        except KeyboardInterrupt:
+            problem = KeyboardInterrupt("the cell was done, its report was not shown; `%neuron last` shows it")
+        except Exception as failure:
             # IPython shows it and goes on. A cell that was to be held to a budget, or saved, has not been.
             if cell.options.budget is not None or cell.options.save is not None:
                 result.error_in_exec = error or failure
             raise
         if problem is not None:
             # The front end reads the result after this callback: the cell fails, for this reason and no other.
-            result.error_in_exec = problem
+            result.error_in_exec = error or problem
             shell.showtraceback((type(problem), problem, None))
 
     def _take(self, raw: str | None) -> _Cell | None:

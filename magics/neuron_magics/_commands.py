@@ -10,7 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from neuron_magics import cache, compare, explain, last, memory, neff, profile, recompiles, report, status, top
 from neuron_magics._context import Context
-from neuron_magics._parser import Parser
+from neuron_magics._parser import Parser, meant
 
 
 class _Module(Protocol):
@@ -88,7 +88,8 @@ def run(line: str, cell: str | None, shell: InteractiveShell, local_ns: dict[str
     command = COMMANDS.get(name or "status")
     if command is None:
         raise UsageError(
-            f"%neuron has no command {name!r}; there are {', '.join(COMMANDS)}; `%neuron --help` tells what they do"
+            f"%neuron has no command {name!r}{meant(name, COMMANDS)}; there are {', '.join(COMMANDS)}; "
+            "`%neuron --help` tells what they do"
         )
     parser = command.parser()
     options = parser.split(text)[0] if name in _OF_CELLS else text  # what follows them is a program's

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.text import DollarFormatter
 
 if TYPE_CHECKING:
     from neuron_lab import Profile
@@ -20,6 +21,15 @@ class Context:
     shell: InteractiveShell
     cell: str | None = None
     local_ns: dict[str, Any] | None = None
+
+
+def expanded(context: Context, path: str) -> str:
+    """A path with `{name}` and `$name` in it, as IPython's own commands read them. Raises UsageError for what is no expression."""
+    try:
+        found: str = DollarFormatter().vformat(path, (), _variables(context))
+    except Exception as error:  # an expression can raise anything
+        raise UsageError(f"cannot read {path!r}: {type(error).__name__}: {error}; {{{{ stands for a brace") from None
+    return found
 
 
 def profile_named(context: Context, name: str) -> Profile:
@@ -41,8 +51,12 @@ def profile_or_file(context: Context, name: str) -> Profile:
         return value
     if name.isidentifier() and not os.path.exists(name):
         raise UsageError(f"{name} is neither a variable that holds a profile nor a saved file")
-    return load(name)
+    return load(expanded(context, name))
 
 
 def _variable(context: Context, name: str) -> Any:
-    return {**context.shell.user_ns, **(context.local_ns or {})}.get(name)
+    return _variables(context).get(name)
+
+
+def _variables(context: Context) -> dict[str, Any]:
+    return {**context.shell.user_ns, **(context.local_ns or {})}

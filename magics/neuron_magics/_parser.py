@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import re
 import shlex
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
 
 # One shell-like word: quoted pieces keep their blanks.
 _WORD = re.compile(r"""\s*((?:[^\s"']|"[^"]*"|'[^']*')+)""")
+
+
+def meant(word: str, names: Iterable[str]) -> str:
+    """The end of a sentence about a `word` that nothing is called: the nearest of `names`, when one is near."""
+    bare = {name.lstrip("-"): name for name in names}
+    nearest = difflib.get_close_matches(word.lstrip("-"), bare, n=1)
+    return f"; did you mean {bare[nearest[0]]}?" if nearest else ""
 
 
 class Parser(argparse.ArgumentParser):
@@ -36,7 +45,10 @@ class Parser(argparse.ArgumentParser):
             words = shlex.split(text)
         except ValueError as error:
             self.error(f"cannot read {text!r}: {str(error).lower()}")
-        return self.parse_args(words)
+        found, unknown = self.parse_known_args(words)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{meant(unknown[0], self._option_string_actions)}")
+        return found
 
     def given(self, text: str) -> dict[str, Any]:
         """The values of a magic line by name; an option with the default SUPPRESS only when it is said. Raises UsageError."""

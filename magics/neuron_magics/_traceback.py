@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import itertools
 from collections.abc import Iterator
 from functools import partial
 from types import TracebackType
@@ -11,6 +11,7 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 
 from neuron_lab._scopes import is_user_file
+from neuron_lab.device import dynamo
 
 _OURS = ("neuron_lab", "neuron_magics")
 _COMPILE = "torch._dynamo.convert_frame"  # the module whose frame is the outermost of a compile
@@ -23,16 +24,25 @@ def show_own_frames(error: BaseException, shell: Any, file: str) -> None:
     itself keeps all its frames.
     """
     frames = list(_frames(error.__traceback__))
-    ours = [_module(trace).partition(".")[0] in _OURS for trace in frames]
+    ours = list(map(_is_ours, frames))
     handed = ours.index(False, ours.index(True)) if True in ours and not ours[-1] else None
+    if isinstance(error, KeyboardInterrupt):
+        handed = None  # it came at a time when the program did not run
     read = next((index for index, trace in enumerate(frames) if trace.tb_frame.f_code.co_filename == file), handed)
     if read is not None and not hasattr(error, "_render_traceback_"):
-        show = shell.InteractiveTB.structured_traceback
-        error._render_traceback_ = partial(show, type(error), error, frames[read], tb_offset=0)  # type: ignore[attr-defined]
+        error._render_traceback_ = partial(_show_from, frames[read], error, shell)  # type: ignore[attr-defined]
+
+
+def _show_from(first: TracebackType, error: BaseException, shell: Any) -> list[str]:
+    """What IPython shows; a debugger goes by the error's own traceback, where only our frames are left out."""
+    outside = itertools.takewhile(lambda item: item is not first and not _is_ours(item), _frames(error.__traceback__))
+    error.__traceback__ = _joined([*outside, *_frames(first)])
+    lines: list[str] = shell.InteractiveTB.structured_traceback(type(error), error, first, tb_offset=0)
+    return lines
 
 
 class CompileFrames:
-    """Leaves the inside of a compile out of a shell's tracebacks, when it was interrupted or could not trace the program.
+    """Leaves the inside of a compile out of a shell's tracebacks, when it could not trace the program, and for an interrupt.
 
     These are some eighty frames, and IPython reads, parses and highlights the source of each, twice: many seconds before an
     interrupted cell ends. PyTorch itself leaves them out for most of its errors; `torch._dynamo.config.verbose` shows them here too.
@@ -52,20 +62,25 @@ class CompileFrames:
     def _without(self, etype: Any, error: Any, trace: Any = None, *args: Any, **options: Any) -> list[str]:
         left_out = 0
         if isinstance(trace, TracebackType) and _is_of_compile(error):
-            trace, left_out = _outside_of_compile(trace)
+            trace, left_out = _outside(trace, error)
         left_out += sum(map(_shorten, _those_behind(error)))
         _shorten(error)  # a debugger goes by the error's own traceback
         lines: list[str] = self._show(etype, error, trace, *args, **options)
         if left_out:
-            lines = [*lines, f"{left_out} frames inside torch.compile are left out; TORCHDYNAMO_VERBOSE=1 shows them"]
+            lines = [
+                *lines,
+                f"{left_out} frames that are not the program's are left out; TORCHDYNAMO_VERBOSE=1 shows them",
+            ]
         return lines
 
 
 def _is_of_compile(error: object) -> bool:
-    dynamo: Any = sys.modules.get("torch._dynamo")
-    if dynamo is None or dynamo.config.verbose:
+    module = dynamo()
+    if module is not None and module.config.verbose:
         return False
-    return isinstance(error, (KeyboardInterrupt, dynamo.exc.TorchDynamoException))
+    return isinstance(
+        error, KeyboardInterrupt if module is None else (KeyboardInterrupt, module.exc.TorchDynamoException)
+    )
 
 
 def _those_behind(error: object) -> Iterator[BaseException]:
@@ -85,28 +100,39 @@ def _shorten(error: object) -> int:
     """Leave the inside of a compile out of the error's own traceback; gives the number of frames."""
     if not isinstance(error, BaseException) or error.__traceback__ is None or not _is_of_compile(error):
         return 0
-    error.__traceback__, left_out = _outside_of_compile(error.__traceback__)
+    error.__traceback__, left_out = _outside(error.__traceback__, error)
     return left_out
 
 
-def _outside_of_compile(trace: TracebackType) -> tuple[TracebackType, int]:
-    """The traceback without what is not the user's inside of a compile, and the number of its frames."""
+def _outside(trace: TracebackType, error: object) -> tuple[TracebackType, int]:
+    """The traceback without what is not the user's inside of a compile, and the number of its frames.
+
+    An interrupt leaves out our own frames too: who waits for the device, or for a profile to end, is in the midst of them.
+    """
     frames = list(_frames(trace))
-    start = next((index for index, item in enumerate(frames) if _module(item) == _COMPILE), len(frames))
+    interrupted = isinstance(error, KeyboardInterrupt)
+    inside = (_module(item) == _COMPILE or (interrupted and _is_ours(item)) for item in frames)
+    start = next((index for index, found in enumerate(inside) if found), len(frames))
     kept = frames[:start] + [item for item in frames[start:] if is_user_file(item.tb_frame.f_code.co_filename)]
-    if not kept:
-        return trace, 0
+    return (_joined(kept), len(frames) - len(kept)) if kept else (trace, 0)
+
+
+def _joined(frames: list[TracebackType]) -> TracebackType:
     shown: TracebackType | None = None
-    for item in reversed(kept):
+    for item in reversed(frames):
         shown = TracebackType(shown, item.tb_frame, item.tb_lasti, item.tb_lineno)
     assert shown is not None
-    return shown, len(frames) - len(kept)
+    return shown
 
 
 def _frames(trace: TracebackType | None) -> Iterator[TracebackType]:
     while trace is not None:
         yield trace
         trace = trace.tb_next
+
+
+def _is_ours(trace: TracebackType) -> bool:
+    return _module(trace).partition(".")[0] in _OURS
 
 
 def _module(trace: TracebackType) -> str:

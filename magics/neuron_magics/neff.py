@@ -15,7 +15,7 @@ from argparse import SUPPRESS
 from IPython.core.error import UsageError
 
 import neuron_lab
-from neuron_magics._context import Context
+from neuron_magics._context import Context, expanded
 from neuron_magics._parser import Parser
 
 
@@ -40,4 +40,4 @@ def run(text: str, parser: Parser, context: Context) -> neuron_lab.NeffCache | n
         return neuron_lab.cache(**given)
     if given:
         raise UsageError(f"--{next(iter(given))} is of the list that `%neuron neff` alone shows, not of one NEFF")
-    return neuron_lab.open_neff(key)
+    return neuron_lab.open_neff(expanded(context, key))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 
 from neuron_lab.errors import BudgetExceeded, FileProblem, NeuronLabError, UsageProblem
-from neuron_magics._context import Context, profile_or_file
+from neuron_magics._context import Context, expanded, profile_or_file
 from neuron_magics._execute import Snippet
 from neuron_magics._parser import Parser
 from neuron_magics._traceback import show_own_frames
@@ -71,11 +71,11 @@ class Options:
         """Look at the files before the program runs for nothing. Raises FileProblem."""
         from neuron_lab import _files
 
-        if self.save is not None:
-            _files.writable(self.save)
-        if self.compare is None:
-            return self
-        return replace(self, baseline=profile_or_file(context, self.compare))
+        save = None if self.save is None else expanded(context, self.save)
+        if save is not None:
+            _files.writable(save)
+        baseline = None if self.compare is None else profile_or_file(context, self.compare)
+        return replace(self, save=save, baseline=baseline)
 
 
 def view_arguments(parser: Parser) -> None:
@@ -179,12 +179,12 @@ def run(text: str, parser: Parser, context: Context) -> Any:
     session.start()
     try:
         value = snippet.run()
+        session.stop()
     except BaseException as error:
         session.stop()
         conclude(context.shell, session.finish(error, of_cell=True), options)
         show_own_frames(error, context.shell, snippet.statements.co_filename)
         raise
-    session.stop()
     problem = conclude(context.shell, session.finish(of_cell=True), options)
     if problem is not None:
         raise problem

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import neuron_lab
-from neuron_magics._context import Context
+from neuron_magics._context import Context, expanded
 from neuron_magics._parser import Parser
 from neuron_magics._widget import live_below, widget_argument
 
@@ -19,9 +19,9 @@ def run(text: str, parser: Parser, context: Context) -> neuron_lab.SessionReport
     options = parser.parse(text)
     found = neuron_lab.session()
     if options.save is not None:
-        found.save(options.save)
+        found.save(expanded(context, options.save))
     if options.html is not None:
-        found.to_html(options.html)
+        found.to_html(expanded(context, options.html))
     if options.widget:
         live_below(context, found)
     return found

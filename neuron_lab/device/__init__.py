@@ -5,7 +5,7 @@ from __future__ import annotations
 from neuron_lab.device._cache import CacheLocation, LoadedNeff, cache_location, forget_neffs, loaded_neffs
 from neuron_lab.device._describe import CacheState, CoreMemory, Description, describe
 from neuron_lab.device._fresh import fresh_caches
-from neuron_lab.device._graphs import graph_compiles
+from neuron_lab.device._graphs import dynamo, graph_compiles
 from neuron_lab.device._process import (
     LateVariable,
     busy_ns,
@@ -35,6 +35,7 @@ __all__ = [
     "compile_history",
     "core_memory",
     "describe",
+    "dynamo",
     "forget_neffs",
     "fresh_caches",
     "graph_compiles",

@@ -18,6 +18,13 @@ _LONGEST = 4000
 _MOST = 64
 
 
+def dynamo() -> Any:
+    """The module `torch._dynamo` when it is there as a whole, else None: while a thread imports it, many of its names are missing."""
+    module = sys.modules.get("torch._dynamo")
+    # What Python's own import statement goes by.
+    return None if module is None or getattr(module.__spec__, "_initializing", False) else module
+
+
 def graph_compiles(since_ns: int, until_ns: int) -> tuple[list[tuple[Any, ...]], bool]:
     """The functions that Dynamo traced between two times of `time.time_ns()`, oldest first, and whether older ones are lost.
 
@@ -26,9 +33,10 @@ def graph_compiles(since_ns: int, until_ns: int) -> tuple[list[tuple[Any, ...]],
     failed of each compile before, the newest first, () for a function's first; `failure` why nothing was compiled, "" when it was.
     Dynamo keeps the newest 64.
     """
-    utils: Any = sys.modules.get("torch._dynamo.utils")
-    if utils is None:
+    module = dynamo()
+    if module is None:
         return [], False
+    utils = module.utils
     kept = utils.get_compilation_metrics()
     # The backward of a graph belongs to the compile of its forward.
     frames = [item for item in kept if item.is_forward is not False and item.compile_id is not None]

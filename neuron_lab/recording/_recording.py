@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -162,7 +162,7 @@ def from_raw(
 def _memory_log(raw: RawLog) -> MemoryLog:
     return MemoryLog(
         changes=_many(MemoryChange, raw.memory),
-        peaks=tuple(MemoryPeak(core, at, used, _held(held)) for core, at, used, held in raw.peaks),
+        peaks=tuple(_peaks(raw)),
         line_peaks=placed(LinePeak, raw.line_peaks),
         ooms=tuple(
             OutOfMemory(core, at, asked, used, limit, _where(where), _held(held))
@@ -170,6 +170,15 @@ def _memory_log(raw: RawLog) -> MemoryLog:
         ),
         dropped=raw.dropped_changes,
     )
+
+
+def _peaks(raw: RawLog) -> Iterator[MemoryPeak]:
+    """What was refused tells the use at that time, and may be all that is known of what was held from before."""
+    refused = {core: (at, used, held) for core, at, _, used, _, _, held in sorted(raw.ooms, key=lambda oom: oom[3])}
+    for core, at, used, held in raw.peaks:
+        if core in refused and refused[core][1] > used:
+            at, used, held = refused[core]
+        yield MemoryPeak(core, at, used, _held(held))
 
 
 def _held(rows: Iterable[tuple[Any, ...]]) -> tuple[Held, ...]:

@@ -22,6 +22,8 @@ from neuron_lab.report._tables import NeffRow, OpRow
 if TYPE_CHECKING:
     import pandas as pd
 
+_LONGEST_NAME = 40  # of a profile, in a sentence
+
 
 @dataclass(frozen=True, slots=True)
 class PartChange:
@@ -68,9 +70,7 @@ class Difference:
     def __init__(self, before: Report, after: Report) -> None:
         self.before = before
         self.after = after
-        self.names = tuple(
-            report.summary.label or fallback for report, fallback in ((before, "before"), (after, "after"))
-        )
+        self.names = _name(before, "before"), _name(after, "after")
         self.medians = _device(before) == _device(after)
         obstacles = [*self._other_device(), *self._other_temperature(), *self._cut_short()]
         self.times = not obstacles
@@ -173,6 +173,12 @@ class Difference:
         ops = [{row.op for row in report.op_rows} for report in (self.before, self.after)]
         if all(ops) and not ops[0] & ops[1]:
             yield "they have no op in common: are they the same program?"
+
+
+def _name(report: Report, otherwise: str) -> str:
+    """What a sentence calls it: a label may be of any length and have line breaks."""
+    label = " ".join(report.summary.label.split())
+    return (label if len(label) <= _LONGEST_NAME else f"{label[: _LONGEST_NAME - 1]}…") or otherwise
 
 
 def _device(report: Report) -> tuple[bool, str]:

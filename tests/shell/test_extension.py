@@ -109,6 +109,7 @@ def test_question_mark_shows_every_option(shell: Shell) -> None:
     ("line", "message"),
     [
         ("%neuron nothing", "%neuron has no command 'nothing'"),
+        ("%neuron profil x = 1", "no command 'profil'; did you mean profile?; there"),
         ("%neuron status --nope", "unrecognized arguments: --nope"),
         ("%neuron last x", "unrecognized arguments: x"),
         ("%%neuron status\nx = 1", "%%neuron status is not a cell command"),

@@ -153,3 +153,17 @@ def test_statement_is_told_as_well(ip: Any) -> None:
     finding = neuron_lab.last().findings[0]
     assert finding.code == "NRN052"
     assert "16 MiB (last traceback: held of step())" in finding.fix
+
+
+@pytest.mark.parametrize("after", ["", "del x", "del x; y = mib(1)", "y = mib(9)"])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_was_held_when_something_did_not_fit_is_in_the_peak(ip: Any, after: str) -> None:
+    """Also when nothing else happened in the cell: its peak was told as 0 B."""
+    import torch
+
+    run(ip, "x = mib(4)")
+    held = torch.neuron.memory_allocated()
+    run(ip, f"%%neuron profile -q\ntry: mib(99)\nexcept torch.OutOfMemoryError: pass\n{after}")
+    (curve,) = neuron_lab.last().report.curves
+    assert curve.peak == sum(portion.bytes for portion in curve.portions) == held + (9 * MIB if "9" in after else 0)
+    run(ip, "x = y = None")

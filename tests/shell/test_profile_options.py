@@ -12,7 +12,8 @@ from neuron_lab import BudgetExceeded, FileProblem, Profile
 from tests.shell.conftest import Shell
 
 WRONG = {
-    "--nope": "unrecognized arguments: --nope",
+    "--nope": "unrecognized arguments: --nope; `",
+    "--topp 3": "unrecognized arguments: --topp 3; did you mean --top?",
     "--top": "expected one argument",
     "--top none": "invalid int value",
     "--top 0": "top is 0",
@@ -250,3 +251,29 @@ def test_error_when_called_as_a_function(shell: Shell) -> None:
     shell.run("get_ipython().run_cell_magic('neuron', 'profile', 'x = 1\\n1/0')")
     assert "neuron_magics" not in shell.errors[0]
     assert "1/0" in shell.errors[0]
+
+
+@pytest.mark.parametrize("head", ["%%%%neuron profile %s\n", "%%neuron profile %s "])
+def test_a_path_holds_variables_as_elsewhere_in_ipython(shell: Shell, tmp_path: Path, head: str) -> None:
+    shell.ip.user_ns.update(text="a b", folder=tmp_path)
+    shell.run(head % "-q --save {folder}/{text}.json" + "dev.run('aten::a')")
+    shell.run(head % "--compare $folder/{text}.json" + "dev.run('aten::a')")
+    shell.run("%neuron report --save '{folder}/{text}' --html $folder/{text[0]}{{}}.html")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a b", "a b.json", "a{}.html"]
+    assert shell.errors == []
+
+
+@pytest.mark.parametrize("path", ["{nothing}", "{", "{1/0}"])
+def test_a_path_that_cannot_be_read_is_no_file(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, path: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for line in (f"%%neuron profile --save '{path}'\ntouched = 1", f"%neuron neff '{path}'"):
+        shell.run(line)
+        assert shell.errors.pop().startswith(f"UsageError: cannot read {path!r}: ")
+    assert list(tmp_path.iterdir()) == [] and "touched" not in shell.ip.user_ns
+
+
+def test_an_empty_path_is_not_the_directory(shell: Shell) -> None:
+    shell.run("%%neuron profile --save ''\ntouched = 1")
+    assert shell.errors == ["FileProblem: '' is not a path of a file: it is empty"]

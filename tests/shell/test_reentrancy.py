@@ -111,6 +111,11 @@ def test_generator_function_is_refused(shell: Shell, kind: str) -> None:
     assert "batches() gives its values one by one" in shell.errors[0]
 
 
+def test_a_label_in_the_functions_place(shell: Shell) -> None:
+    assert not shell.run("import neuron_lab\nwith neuron_lab.profile('step'):\n    pass").success
+    assert "UsageProblem: 'step' cannot be called; a label is given by its name, profile(label=…)" in shell.errors[0]
+
+
 def test_reloading_in_a_profiled_cell(shell: Shell) -> None:
     before = {kind: len(items) for kind, items in hooks(shell.ip).items()}
     assert shell.run(f"%%neuron profile\n{RUN}\n%reload_ext neuron_lab\n{RUN}").success

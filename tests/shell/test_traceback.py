@@ -42,7 +42,7 @@ def test_the_inside_of_a_compile_is_left_out(compiling: Shell, cell: str, error:
     (text,) = compiling.errors
     assert error in text and "torch/_dynamo/convert_frame.py" not in text
     assert [line.split(" in ")[1] for line in text.splitlines() if line.startswith("Cell") and " in " in line] == frames
-    assert "frames inside torch.compile are left out; TORCHDYNAMO_VERBOSE=1 shows them" in text
+    assert "frames that are not the program's are left out; TORCHDYNAMO_VERBOSE=1 shows them" in text
 
 
 def test_they_are_shown_on_demand(compiling: Shell) -> None:
@@ -70,7 +70,7 @@ def test_the_inside_is_left_out_of_what_an_error_came_of(compiling: Shell, raise
     compiling.run(f"try:\n    torch.compile(crooked, backend=eager)(x)\nexcept Exception as error:\n{raised}")
     (text,) = compiling.errors
     assert "outer" in text and "TorchRuntimeError" in text and "torch/_dynamo/convert_frame.py" not in text
-    assert "frames inside torch.compile are left out" in text
+    assert "frames that are not the program's are left out" in text
 
 
 def test_a_debugger_begins_outside_of_the_compile(compiling: Shell) -> None:
@@ -81,3 +81,17 @@ def test_a_debugger_begins_outside_of_the_compile(compiling: Shell) -> None:
         names.append(trace.tb_frame.f_code.co_filename)
         trace = trace.tb_next
     assert names[-1].endswith("eval_frame.py") and names[-2].startswith("<ipython-input")
+
+
+@pytest.mark.parametrize("line", ["profile", "profile --no-widget -q"])
+def test_a_debugger_meets_no_frame_of_ours(compiling: Shell, line: str) -> None:
+    compiling.run("def fails(x):\n    return {}[len(x)]")
+    compiling.run(f"%neuron {line} fails(x)")
+    trace, met = sys.last_value.__traceback__, []
+    while trace is not None:
+        met.append((str(trace.tb_frame.f_globals["__name__"]).partition(".")[0], trace.tb_frame.f_code.co_name))
+        trace = trace.tb_next
+    assert met[0] == ("IPython", "run_code") and met[-2:] == [("__main__", "<module>"), ("__main__", "fails")]
+    assert not {"neuron_lab", "neuron_magics"} & {module for module, _ in met}
+    compiling.run("%tb")
+    assert compiling.errors[0] == compiling.errors[1] and "run_line_magic" not in compiling.errors[0]

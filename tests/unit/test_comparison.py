@@ -112,6 +112,13 @@ def test_cold_against_warm_is_shown_and_not_subtracted() -> None:
     assert page.ops.device_ms_median_delta.tolist() == [-4.0]
 
 
+def test_a_sentence_does_not_repeat_a_long_label() -> None:
+    found = Difference(report("two\nlines " * 99, cold=True), report("In[2]"))
+    assert found.caveats == (
+        "cold against warm: two lines two lines two lines two lines… compiled 1 NEFF, In[2] was warm",
+    )
+
+
 @pytest.mark.parametrize(
     ("after", "caveat", "medians"),
     [

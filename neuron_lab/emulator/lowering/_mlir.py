@@ -63,7 +63,8 @@ def to_torch_dialect(graph: fx.Graph) -> str | None:
 def _imported(graph: fx.Graph, name: str) -> Any:
     from torch_mlir.extras.fx_importer import FxImporter
 
-    importer = FxImporter(context=toolchain().context)
+    # The check would tell Python's root logger of each dialect, for each graph; the toolchain has them.
+    importer = FxImporter(context=toolchain().context, config_check=False)
     importer.import_stateless_graph(graph, func_name=name)
     return importer
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -206,3 +207,10 @@ def test_an_op_on_many_elements_is_optimised(monkeypatch: pytest.MonkeyPatch, el
     x = torch.empty(elements, device=DEVICE)
     torch.hypot(x, x)
     assert tiers == [tier]
+
+
+def test_a_compile_tells_nothing_to_the_programs_own_log(caplog: pytest.LogCaptureFixture) -> None:
+    """torch-mlir would, three lines for each graph, to who has set the root logger to DEBUG."""
+    with caplog.at_level(logging.DEBUG):
+        assert torch.ones(3, 1, 41, device=DEVICE).mul(2).sum().item() == 246
+    assert [record.message for record in caplog.records if record.name == "root"] == []
