@@ -9,17 +9,20 @@ from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMa
 from neuron_magics._commands import COMMANDS
 
 _LINE = re.compile(r"\s*(?:\w+\s*=\s*)?%{1,2}neuron\s+(.*)$")
+_WITH_VALUE = re.compile(r"(--[\w-]+)=(.*)")
 
 
 @context_matcher()  # type: ignore[untyped-decorator]  # IPython is typed in part
 def neuron_matcher(context: CompletionContext) -> SimpleMatcherResult:
     """Complete the words of a `%neuron` line; Python in a statement is left to the others."""
     line = _LINE.match(context.text_until_cursor)
-    words = [] if line is None else re.split(r"\s+", line[1])
-    found = [word for word in _candidates(words[:-1]) if word.startswith(words[-1])] if words else []
+    *before, begun = [""] if line is None else re.split(r"\s+", line[1])
+    if option := _WITH_VALUE.match(begun):  # as `--sort ti`
+        before, begun = [*before, option[1]], option[2]
+    found = [] if line is None else [word for word in _candidates(before) if word.startswith(begun)]
     return {
         "completions": [SimpleCompletion(word, type="param") for word in found],
-        "matched_fragment": words[-1] if words else "",
+        "matched_fragment": begun,
         "suppress": bool(found),
     }
 

@@ -69,7 +69,7 @@ class CompileFrames:
         if left_out:
             lines = [
                 *lines,
-                f"{left_out} frames that are not the program's are left out; TORCHDYNAMO_VERBOSE=1 shows them",
+                f"frames that are not the program's are left out ({left_out}); TORCHDYNAMO_VERBOSE=1 shows them",
             ]
         return lines
 

@@ -224,6 +224,8 @@ COMPLETIONS = {
     "%neuron explain NRN01": {"NRN011", "NRN012", "NRN013", "NRN014"},
     "%neuron profile --by ": {"op", "neff", "line", "module"},
     "%%neuron profile --sort c": {"compile", "calls"},
+    "%%neuron profile --sort=c": {"compile", "calls"},
+    "%neuron neff --top 3 --sort=": {"used", "size", "compile", "hits", "op"},
     "x = %neuron la": {"last"},
 }
 
@@ -240,5 +242,5 @@ def test_completion(shell: Shell, line: str, words: set[str], below: str) -> Non
 @pytest.mark.filterwarnings("ignore::IPython.core.completer.ProvisionalCompleterWarning")
 def test_completion_leaves_python_alone(shell: Shell) -> None:
     shell.ip.user_ns["long_name"] = 1
-    for text in ("%%neuron profile\nlong_n", "long_n"):
+    for text in ("%%neuron profile\nlong_n", "%neuron profile f(top=long_n", "long_n"):
         assert "long_name" in {item.text for item in shell.ip.Completer.completions(text, len(text))}
