@@ -1,7 +1,7 @@
 """Fake tensors of the device get the sizes and strides that its ops give: those of the CPU.
 
-PyTorch decides some layouts, and what a bag of embeddings keeps for its backward, by the device's name. A wrong one is not seen in the values, but a dropout draws its mask in the order
-of memory, and a program may look at strides or take a view that they allow.
+PyTorch decides some layouts, and what a bag of embeddings keeps for its backward, by the device's name. A wrong layout is not seen
+in the values, but a dropout draws its mask in the order of memory, and a program may look at strides or take a view that they allow.
 """
 
 from __future__ import annotations
