@@ -16,7 +16,7 @@ from torch import Tensor
 
 from neuron_lab.emulator import _attach
 
-__all__ = ["install"]
+__all__ = ["install", "tensors"]
 
 
 def install() -> None:
@@ -26,7 +26,7 @@ def install() -> None:
 
     @functools.wraps(original)
     def compile_graph(self: Any, model_: Any, inputs_: Sequence[Any], **options: Any) -> Any:
-        if not any(value.device.type == _attach.DEVICE for value in _tensors(model_, inputs_)):
+        if not any(value.device.type == _attach.DEVICE for value in tensors(model_, inputs_)):
             return original(self, model_, inputs_, **options)
         from neuron_lab.emulator.dynamo import neuron_backend
 
@@ -38,7 +38,7 @@ def install() -> None:
     inductor.__call__ = compile_graph
 
 
-def _tensors(gm: Any, inputs: Sequence[Any]) -> Iterator[Tensor]:
+def tensors(gm: Any, inputs: Sequence[Any]) -> Iterator[Tensor]:
     """The inputs and, for a graph that makes its own tensors, what its nodes give."""
     made = (node.meta.get("example_value") for node in gm.graph.nodes) if hasattr(gm, "graph") else ()
     yield from (value for value in (*inputs, *made) if isinstance(value, Tensor))

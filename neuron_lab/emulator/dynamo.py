@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import operator
 import os
 import sys
 import time
@@ -19,13 +20,15 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
+from torch.utils import _pytree as pytree
 
 from neuron_lab._scopes import is_user_file
 from neuron_lab.emulator import _refused, compiler, dispatch
 from neuron_lab.emulator._attach import DEVICE
+from neuron_lab.emulator._compile_default import tensors
 from neuron_lab.emulator._origin import Origin, origin_of
 from neuron_lab.emulator._parts import split, with_last_steps
-from neuron_lab.emulator.api import native
+from neuron_lab.emulator.api import native, neuron
 from neuron_lab.emulator.lowering import Leaf, Unlowerable, UnlowerableNode
 
 __all__ = ["callers", "neuron_backend"]
@@ -62,7 +65,8 @@ def neuron_backend(
     model = chosen or (origin.name if origin is not None else "graph")
     name = f"{model}_{_made[model]}"
     _made[model] += 1
-    compile_as = {kind: _Compiler(name, kind, origin) for kind in ("forward", "backward", "inference")}
+    core = _core(gm, example_inputs)
+    compile_as = {kind: _Compiler(name, kind, origin, core) for kind in ("forward", "backward", "inference")}
     backend = aot_autograd(
         fw_compiler=compile_as["forward"],
         bw_compiler=compile_as["backward"],
@@ -73,7 +77,7 @@ def neuron_backend(
     if os.environ.get(_NO_COPIES) == "1":
         compiled = _without_host_inputs(compiled)
     elif hosted:
-        compiled = _with_gradients_to_the_host(compiled, hosted)
+        compiled = _with_gradients_to_the_host(compiled, hosted, core)
     return compiled if origin is None else origin.at_its_line(compiled)
 
 
@@ -122,15 +126,31 @@ def _wants_grad(value: Tensor) -> bool:
     return value.device.type == "cpu" and value.requires_grad
 
 
-def _with_gradients_to_the_host(compiled: Callable[..., Any], hosted: Sequence[int]) -> Callable[..., Any]:
+def _core(gm: fx.GraphModule, inputs: Sequence[Any]) -> torch.device:
+    """The core of a graph's parts: that of its first tensor on the device. Nodes on other cores run as eager ops.
+
+    Without a number it is the core that is current at each call.
+    """
+    given = next((value.device for value in tensors(gm, inputs) if value.device.type == DEVICE), None)
+    if given is None or (given.index == neuron.current_device() and not _any_on_device(inputs)):
+        return torch.device(DEVICE)
+    return given
+
+
+def _any_on_device(values: Sequence[Any]) -> bool:
+    return any(isinstance(value, Tensor) and value.device.type == DEVICE for value in values)
+
+
+def _with_gradients_to_the_host(
+    compiled: Callable[..., Any], hosted: Sequence[int], core: torch.device
+) -> Callable[..., Any]:
     """`compiled`, whose inputs at the places `hosted` are copied where autograd sees it: their gradients are due on the host."""
 
     def call(*inputs: Any) -> Any:
-        device = next((v.device for v in inputs if isinstance(v, Tensor) and v.device.type != "cpu"), DEVICE)
         given = list(inputs)
         versions = {}
         for index in hosted:
-            given[index] = inputs[index].to(device)
+            given[index] = inputs[index].to(core)
             versions[index] = given[index]._version
         result = compiled(*given)
         for index, version in versions.items():
@@ -169,38 +189,41 @@ def _specialise(inputs: Sequence[Any]) -> None:
 class _Compiler:
     """Compiles the graphs of one kind: forward, backward or inference."""
 
-    def __init__(self, name: str, kind: str, origin: Origin | None) -> None:
+    def __init__(self, name: str, kind: str, origin: Origin | None, core: torch.device) -> None:
         self._name = name
         self._kind = kind
         self._origin = origin
+        self._core = core
 
     def __call__(self, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         from torch._functorch._aot_autograd.utils import make_boxed_func
 
-        boxed: Callable[..., Any] = make_boxed_func(_compile(gm, self._name, self._kind, self._origin).forward)
+        boxed: Callable[..., Any] = make_boxed_func(
+            _compile(gm, self._name, self._kind, self._origin, self._core).forward
+        )
         return boxed
 
 
-def _compile(gm: fx.GraphModule, model: str, kind: str, origin: Origin | None) -> fx.GraphModule:
+def _compile(gm: fx.GraphModule, model: str, kind: str, origin: Origin | None, core: torch.device) -> fx.GraphModule:
     """`gm` with everything that lowers replaced by compiled parts."""
     name = f"{model}_{kind}"
-    from neuron_lab.emulator.lowering import always_eager
 
     _draw_again_from_the_host(gm)
+    _copy_between_cores(gm)
     # A gradient goes where autograd wants it: to the copy of a host input.
     last = with_last_steps(gm.graph, to_host=kind != "backward")
     # Known before anything is lowered: found one at a time, each would cost the parts before it again.
     refused = {
         node.name: reason
         for node in gm.graph.nodes
-        if node.name not in last and (reason := always_eager(node)) is not None
+        if node.name not in last and (reason := _always_eager(node, core)) is not None
     }
     for node_name, reason in refused.items():
         _refuse(gm, node_name, reason, name)
     for _ in range(len(gm.graph.nodes)):
         candidate = split(gm, refused.keys() | last)
         try:
-            return _with_compiled_parts(candidate, name, origin)
+            return _with_compiled_parts(candidate, name, origin, core)
         except UnlowerableNode as error:
             original = _original(candidate, error.node)
             if original in refused:
@@ -208,6 +231,37 @@ def _compile(gm: fx.GraphModule, model: str, kind: str, origin: Origin | None) -
             _refuse(gm, original, str(error), name)
             refused[original] = str(error)
     return gm
+
+
+def _always_eager(node: fx.Node, core: torch.device) -> str | None:
+    from neuron_lab.emulator.lowering import always_eager
+
+    number = neuron.current_device() if core.index is None else core.index
+    if (
+        node.op == "call_function"
+        and node.target is not operator.getitem
+        and _cores(node, *node.all_input_nodes) - {number}
+    ):
+        return f"the parts of the graph are on core {number}"
+    return always_eager(node)
+
+
+def _cores(*nodes: fx.Node) -> set[int | None]:
+    values = pytree.tree_leaves([node.meta.get("val") for node in nodes])
+    return {value.device.index for value in values if _any_on_device([value])}
+
+
+def _copy_between_cores(gm: fx.GraphModule) -> None:
+    """The op that stands for `to.copy_(source)` computes, and so takes tensors of one core."""
+    for node in gm.graph.nodes:
+        if node.target is torch.ops.aten.copy.default and len(_cores(*node.all_input_nodes)) > 1:
+            node.target = _copied
+    gm.recompile()
+
+
+def _copied(to: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
+    made = torch.empty_strided(to.size(), to.stride(), dtype=to.dtype, device=to.device)
+    return made.copy_(source, non_blocking)
 
 
 def _draw_again_from_the_host(gm: fx.GraphModule) -> None:
@@ -260,17 +314,30 @@ def _original(candidate: fx.GraphModule, name: str) -> str:
     return name
 
 
-def _with_compiled_parts(candidate: fx.GraphModule, name: str, origin: Origin | None) -> fx.GraphModule:
+def _with_compiled_parts(
+    candidate: fx.GraphModule, name: str, origin: Origin | None, core: torch.device
+) -> fx.GraphModule:
     parts = [node for node in candidate.graph.nodes if node.op == "call_module"]
     for index, node in enumerate(parts):
         part = getattr(candidate, node.target)
         label = name if len(parts) == 1 else f"{name}_{index}"
-        compiled = _compile_part(part, [argument.meta["val"] for argument in node.args], label, origin)
+        values = [argument.meta["val"] for argument in node.args]
+        compiled = _compile_part(part, values, label, origin)
         if compiled is not None:
+            if core.index is not None and not _any_on_device(values):  # nothing that it takes tells the core
+                compiled = _on(core, compiled)
             delattr(candidate, node.target)
             setattr(candidate, node.target, compiled)  # no module: calling one takes as long as a small executable
     candidate.recompile()
     return candidate
+
+
+def _on(core: torch.device, compiled: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*inputs: Tensor) -> Any:
+        with neuron.device(core):
+            return compiled(*inputs)
+
+    return call
 
 
 def _launch(graph: Any, *inputs: Tensor) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -139,6 +140,9 @@ def set_device(device: Any) -> None:
     if core < 0:
         return
     _check(core)
+    _lazy_init()  # fake tensors are on the current core only of a device that is in use
+    if core != current_device() and (fake := sys.modules.get("torch._subclasses.fake_tensor")) is not None:
+        fake.FakeTensorMode.cache_clear()  # it has the core that was current when they were made
     _attach.shim().set_core(core)
 
 
