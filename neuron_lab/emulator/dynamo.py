@@ -164,11 +164,16 @@ def _with_gradients_to_the_host(
 def _specialise(inputs: Sequence[Any]) -> None:
     """Guard on the very sizes: after a second shape Dynamo tries a symbolic one, but every shape has a NEFF of its own.
 
-    Raises RuntimeError for a size that the program marked as dynamic.
+    Raises RuntimeError for a size that the program marked as dynamic, and for jagged tensors.
     """
     from torch._guards import TracingContext
     from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
+    if any(isinstance(value, Tensor) and value.is_nested for value in inputs):
+        raise RuntimeError(
+            f"{_DYNAMIC} A jagged tensor has sizes that depend on its data: pass its values() and offsets(), or leave this "
+            "part out with torch.compiler.disable."
+        )
     tracing = TracingContext.try_get()
     contexts: Any = {} if tracing is None else tracing.tensor_to_context
     for value in inputs:

@@ -218,6 +218,16 @@ def test_mark_static_is_accepted_and_mark_dynamic_refused() -> None:
         compiled(lambda x: x + 2)(y)
 
 
+def test_jagged_tensors_are_refused_and_told_what_to_do() -> None:
+    rows = [torch.ones(2, 3, device=DEVICE), torch.ones(4, 3, device=DEVICE)]
+    jagged = torch.nested.nested_tensor(rows, layout=torch.jagged)
+    with pytest.raises(
+        Exception, match=r"requires static shapes\. A jagged tensor .* pass its values\(\) and offsets\(\)"
+    ):
+        compiled(lambda x: (x * 2).values())(jagged)
+    assert compiled(lambda x: x * 2)(jagged.values()).shape == (6, 3)
+
+
 def test_grad_modes_make_graphs_of_their_own() -> None:
     model = nn.Linear(2, 2).to(DEVICE)
     call = compiled(model)
