@@ -304,6 +304,9 @@ LONG = {
     "large": ((300_000,), 0),
     "first": ((4, 1, 20_000), 0),
     "large, first": ((4, 1, 80_000), 0),
+    "first of a stack": ((128, 3, 128), 0),
+    "middle": ((2, 128, 128), 1),
+    "last of one": ((1, 20_000), 1),
 }
 
 
@@ -312,3 +315,14 @@ LONG = {
 def test_many_elements_are_reduced_and_spread_again(function: str, sizes: tuple[int, ...], dim: int) -> None:
     """XLA's library fusion of the two killed the process, or gave wrong values."""
     assert_agrees(lambda d: getattr(numbers(d, *sizes), function)(dim), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [(3, 128, 128), (3, 3, 20_000), (128, 3, 128)])
+def test_the_gradient_of_a_softmax_along_the_first_dimension(sizes: tuple[int, ...]) -> None:
+    def program(d: str) -> Tensor:
+        x = numbers(d, *sizes).requires_grad_()
+        (x.softmax(0) * numbers(d, *sizes)).sum().backward()
+        assert x.grad is not None
+        return x.grad
+
+    assert_agrees(program, rtol=1e-4, atol=1e-5)
