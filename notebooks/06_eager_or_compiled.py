@@ -42,7 +42,7 @@ y = torch.randint(0, 10, (32,), device="neuron")
 
 # %% [markdown]
 # The first row is cold: Dynamo, lowering and compiling into an empty NEFF cache, the compilers being started. The next first call
-# finds its NEFFs on disk, as in a second process. First calls are repeated for some 28 s, and the median is told. Warm calls are
+# finds its NEFFs on disk, as in a second process. First calls are repeated for some 40 s, and the median is told. Warm calls are
 # made in turns, one eager and one compiled, between the first calls. What other work on the machine adds is taken out: fixed pieces
 # of work are timed beside all calls, and the last line tells how much longer than at the machine's best calls took. *Break-even* is what
 # the first compiled call cost, divided by what a warm call saves; its interval comes from the spread of the savings.
