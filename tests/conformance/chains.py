@@ -321,7 +321,7 @@ class Pair:
         first, second = numbers[3] % len(self.host), (numbers[2] + numbers[3]) % len(self.host)
         make = STEPS[name]
         results = self._on_both(f"{name}{numbers}", lambda pool: make(pool[first], pool[second], numbers))
-        for host, device in zip(_tensors(results[0]), _tensors(results[1]), strict=True):
+        for host, device in zip(tensors_of(results[0]), tensors_of(results[1]), strict=True):
             self._keep(host, device)
         for host, device in zip(self.host, self.device, strict=True):
             _compare(name, numbers, host, device)
@@ -353,7 +353,7 @@ class Pair:
 
     def gradients(self) -> None:
         """A backward through everything that is left. Raises Mismatch."""
-        self._on_both("backward", _backward)
+        self._on_both("backward", backward)
         for host, device in zip(self.leaves, self.device_leaves, strict=True):
             if (host.grad is None) != (device.grad is None):
                 raise Mismatch("one has a gradient, the other none")
@@ -361,13 +361,15 @@ class Pair:
                 _compare("backward", (0, 0, 0, 0), host.grad, device.grad)
 
 
-def _backward(pool: list[Tensor]) -> None:
+def backward(pool: Sequence[Tensor]) -> None:
+    """From a sum of all that has a gradient."""
     total = sum(t.float().sum() * 0.1 for t in pool if t.requires_grad)
     if isinstance(total, Tensor):
         total.backward()  # type: ignore[no-untyped-call]
 
 
-def _tensors(value: Any) -> list[Tensor]:
+def tensors_of(value: Any) -> list[Tensor]:
+    """What a step gave."""
     if isinstance(value, Tensor):
         return [value]
     return [item for item in value if isinstance(item, Tensor)] if isinstance(value, (tuple, list)) else []

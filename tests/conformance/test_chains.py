@@ -6,8 +6,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.conformance import compiled_chains
 from tests.conformance.chains import FRESH, IN_PLACE, SMOOTH, VIEWS, Chain, Numbers, run
-from tests.emulated import DEVICE
+from tests.emulated import DEVICE, fresh_dynamo  # noqa: F401  # a fixture
 
 SMALL = st.integers(0, 11)
 NUMBERS = st.tuples(SMALL, SMALL, SMALL, SMALL)
@@ -38,6 +39,46 @@ def test_a_chain_equals_the_cpu(starts: list[Numbers], chain: Chain) -> None:
 @given(STARTS, SMOOTH_CHAIN)
 def test_the_gradients_of_a_chain_equal_the_cpu(starts: list[Numbers], chain: Chain) -> None:
     run(starts, chain, DEVICE, gradients=True)
+
+
+@many(20)
+@given(STARTS, CHAIN)
+def test_a_compiled_chain_equals_the_cpu(fresh_dynamo: None, starts: list[Numbers], chain: Chain) -> None:  # noqa: F811
+    compiled_chains.run(starts, chain, DEVICE)
+
+
+@many(10)
+@given(STARTS, SMOOTH_CHAIN)
+def test_the_gradients_of_a_compiled_chain_equal_the_cpu(
+    fresh_dynamo: None,  # noqa: F811
+    starts: list[Numbers],
+    chain: Chain,
+) -> None:
+    compiled_chains.run(starts, chain, DEVICE, gradients=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@many(800)
+@given(STARTS, CHAIN)
+def test_eight_hundred_compiled_chains_equal_the_cpu(
+    fresh_dynamo: None,  # noqa: F811
+    starts: list[Numbers],
+    chain: Chain,
+) -> None:
+    compiled_chains.run(starts, chain, DEVICE)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@many(400)
+@given(STARTS, SMOOTH_CHAIN)
+def test_the_gradients_of_four_hundred_compiled_chains_equal_the_cpu(
+    fresh_dynamo: None,  # noqa: F811
+    starts: list[Numbers],
+    chain: Chain,
+) -> None:
+    compiled_chains.run(starts, chain, DEVICE, gradients=True)
 
 
 @pytest.mark.slow

@@ -151,3 +151,12 @@ def test_an_input_without_elements_has_no_memory_to_hand_over() -> None:
 
     compiled = torch.compile(program, backend="neuron", fullgraph=True)
     assert torch.equal(compiled(a.to(DEVICE), b.to(DEVICE)).cpu(), program(a, b))
+
+
+def test_a_part_without_elements_decides_the_dtype_of_a_concatenation_too() -> None:
+    x, nothing = torch.ones(1, 3, dtype=torch.int32), torch.zeros(0, 3, dtype=torch.float64)
+
+    def program(x: Tensor, nothing: Tensor) -> tuple[Tensor, ...]:
+        return torch.cat([x, nothing]), torch.cat([nothing, nothing.float()]), torch.cat([nothing, nothing], 1)
+
+    assert_same(torch.compile(program, backend="neuron")(x.to(DEVICE), nothing.to(DEVICE)), program(x, nothing))

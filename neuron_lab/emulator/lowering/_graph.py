@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -50,6 +51,14 @@ def always_eager(node: fx.Node) -> str | None:
     if node.target is torch.ops.aten.constant_pad_nd.default and not _pads_in_range(node.args):
         return "a number does not fit the dtype"  # the CPU's error; no other op comes as far as here with one
     return "it has side effects" if node.is_impure() else None
+
+
+def _has_other_dtype(result: Any, promised: Any) -> bool:
+    """Whether the program has been told of another dtype than what was lowered has.
+
+    Sizes are not compared: of a batch norm in evaluation PyTorch promises empty statistics, which nothing reads.
+    """
+    return isinstance(result, Tensor) and isinstance(promised, Tensor) and result.dtype != promised.dtype
 
 
 def _pads_in_range(arguments: Sequence[Any]) -> bool:
@@ -149,12 +158,16 @@ class _Replay(fx.Interpreter):
         if n.target is torch.ops.aten.as_strided.default:
             return self._as_strided(n)
         try:
-            return super().run_node(n)
+            result = super().run_node(n)
         except UnlowerableNode:
             raise
         except Exception as error:  # PyTorch raises many types; each one means that this node stays out of the module
             lines = str(error).strip().splitlines() or [type(error).__name__]
             raise UnlowerableNode(n.name, lines[0][:240]) from error
+        if _has_other_dtype(result, n.meta.get("val")):
+            made = n.all_input_nodes[0] if n.target is operator.getitem else n
+            raise UnlowerableNode(made.name, f"its lowering gives {result.dtype}, PyTorch {n.meta['val'].dtype}")
+        return result
 
     def _as_strided(self, n: fx.Node) -> Any:
         """Reads memory, so what lies in it goes by the strides of the metadata: the replay's own may differ.
@@ -172,8 +185,10 @@ class _Replay(fx.Interpreter):
         if isinstance(target, torch._ops.OpOverload):
             kwargs = {name: value for name, value in kwargs.items() if name not in _PLACEMENT}
             if target is torch.ops.aten.cat.default:
-                # An empty key/value cache; an empty input has no buffer that could be handed over.
-                args = ([part for part in args[0] if part.numel()] or args[0][:1], *args[1:])
+                # An empty key/value cache; an empty input has no buffer that could be handed over. Its dtype counts all the same.
+                dtype = functools.reduce(torch.promote_types, (part.dtype for part in args[0]))
+                parts = [part for part in args[0] if part.numel()] or args[0]
+                args = ([part.to(dtype) for part in parts], *args[1:])
             if target in _LAZY:
                 return _LAZY[target](*args)
             if target is torch.ops.aten.view.default:
