@@ -326,3 +326,8 @@ def test_the_gradient_of_a_softmax_along_the_first_dimension(sizes: tuple[int, .
         return x.grad
 
     assert_agrees(program, rtol=1e-4, atol=1e-5)
+
+
+def test_many_indices_fill_a_long_dimension() -> None:
+    """Comparing every index with every place would take 5 GB."""
+    assert_agrees(lambda d: torch.zeros(100_000, 2, device=d).index_fill(0, torch.arange(-99_999, 0, 2, device=d), 1.5))
