@@ -326,3 +326,31 @@ def test_the_gradient_of_a_softmax_along_the_first_dimension(sizes: tuple[int, .
         return x.grad
 
     assert_agrees(program, rtol=1e-4, atol=1e-5)
+
+
+def test_many_indices_fill_a_long_dimension() -> None:
+    """Comparing every index with every place would take 5 GB."""
+    assert_agrees(lambda d: torch.zeros(100_000, 2, device=d).index_fill(0, torch.arange(-99_999, 0, 2, device=d), 1.5))
+
+
+LONG_INTERPOLATIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "nearest": ((2, 3, 700), (1400,)),
+    "nearest-exact": ((2, 3, 700), (301,)),
+    "linear": ((2, 3, 700), (1401,)),
+    "bilinear": ((1, 2, 5, 600), (9, 1201)),
+    "bicubic": ((1, 2, 600, 5), (301, 9)),
+}
+
+
+@pytest.mark.parametrize(("mode", "sizes"), LONG_INTERPOLATIONS.items(), ids=LONG_INTERPOLATIONS)
+def test_the_gradient_of_an_interpolation_along_a_long_dimension(
+    mode: str, sizes: tuple[tuple[int, ...], tuple[int, ...]]
+) -> None:
+    def program(d: str) -> Tensor:
+        x = torch.randn(sizes[0]).to(d).requires_grad_()
+        y = F.interpolate(x, size=sizes[1], mode=mode)
+        (y * torch.randn(y.shape).to(d)).sum().backward()
+        assert x.grad is not None
+        return x.grad
+
+    assert_agrees(program, rtol=1e-4, atol=1e-4)

@@ -153,6 +153,14 @@ def test_an_unaligned_view_is_read_anew_after_a_change() -> None:
     assert (before, (view + 1).tolist()) == ([1, 1], [5, 5])
 
 
+def test_a_call_on_a_large_unaligned_view_returns_when_it_is_computed() -> None:
+    """XLA copies unaligned memory above 100 kB in another thread, and the call then went on without its results."""
+    rows = torch.randn(4, 50_257)
+    expected, on_device = rows[1:].argmin(1), rows.to(DEVICE)
+    for _ in range(20):
+        assert torch.equal(on_device[1:].argmin(1).cpu(), expected)
+
+
 def test_version_counters_count() -> None:
     x = torch.ones(3, device=DEVICE)
     x.add_(1)

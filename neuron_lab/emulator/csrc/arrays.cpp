@@ -1,12 +1,16 @@
 // Between device memory and the XLA arrays an executable takes and gives. All with the GIL held.
 #include "dispatch.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/dlpack.h>
 
+#include <cstdlib>
 #include <cstring>
 
 namespace neuron {
 namespace {
+
+constexpr int64_t kBytesWorthAThread = 1 << 20;
 
 DLDataType dlpack_type(at::ScalarType dtype) {
   const auto bits = uint8_t(c10::elementSize(dtype) * 8);
@@ -21,9 +25,16 @@ DLDataType dlpack_type(at::ScalarType dtype) {
   return {uint8_t(c10::isSignedType(dtype) ? kDLInt : kDLUInt), bits, 1};
 }
 
+struct Free {
+  void operator()(void* data) const {
+    std::free(data);
+  }
+};
+
 struct Managed {
   DLManagedTensor tensor{};
   Shape shape;
+  std::unique_ptr<void, Free> copy; // of memory that is not aligned
 };
 
 void delete_managed(DLManagedTensor* tensor) {
@@ -60,19 +71,35 @@ class WithoutJax {
   bool ours_;
 };
 
-// A new array that reads `data` in place and owns nothing. XLA copies when `data` is not 64-byte aligned.
+bool is_aligned(const void* data) {
+  return reinterpret_cast<uintptr_t>(data) % kAlignment == 0;
+}
+
+std::unique_ptr<void, Free> aligned_copy(const void* data, size_t nbytes) {
+  std::unique_ptr<void, Free> copy(std::aligned_alloc(kAlignment, (nbytes + kAlignment - 1) / kAlignment * kAlignment));
+  TORCH_CHECK_WITH(OutOfMemoryError, copy, "the emulator's host has no memory left for an aligned copy of ", nbytes, " bytes");
+  copy_bytes(copy.get(), data, int64_t(nbytes));
+  return copy;
+}
+
+// A new array that reads `data` in place and owns nothing, or an aligned copy of it. Left to XLA the copy is made by another thread, and
+// then the executable runs there too: a launch would return before its results are computed.
 PyObject* import_memory(void* data, at::ScalarType dtype, const Shape& shape) {
-  auto* managed = new Managed;
+  auto managed = std::make_unique<Managed>();
   managed->shape = shape;
+  if (!is_aligned(data)) {
+    managed->copy = aligned_copy(data, c10::multiply_integers(shape) * c10::elementSize(dtype));
+    data = managed->copy.get();
+  }
   DLTensor& t = managed->tensor.dl_tensor;
   t.data = data;
   t.device = {kDLCPU, 0};
   t.ndim = int32_t(shape.size());
   t.dtype = dlpack_type(dtype);
   t.shape = managed->shape.data();
-  managed->tensor.manager_ctx = managed;
+  managed->tensor.manager_ctx = managed.get();
   managed->tensor.deleter = &delete_managed;
-  PyObject* capsule = PyCapsule_New(&managed->tensor, "dltensor", &delete_unused_capsule);
+  PyObject* capsule = PyCapsule_New(&managed.release()->tensor, "dltensor", &delete_unused_capsule);
   PyObject* args[] = {capsule, g_callbacks.device, Py_None};
   PyObject* array;
   {
@@ -126,6 +153,12 @@ constexpr size_t kImportsPerBlock = 8; // one memory seen as more shapes than th
 
 } // namespace
 
+void copy_bytes(void* to, const void* from, int64_t count) {
+  at::parallel_for(0, count, kBytesWorthAThread, [&](int64_t begin, int64_t end) {
+    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin, size_t(end - begin));
+  });
+}
+
 PyObject* array_of(const Leaf& leaf, std::vector<PyObject*>& owned) {
   if (!leaf.source) {
     PyObject* array = array_of_number(leaf);
@@ -147,7 +180,7 @@ PyObject* array_of(const Leaf& leaf, std::vector<PyObject*>& owned) {
       return import.array;
   PyObject* array = import_memory(data, leaf.dtype, leaf.shape);
   // An unaligned import is a copy of this moment's values: never kept.
-  if (reinterpret_cast<uintptr_t>(data) % kAlignment == 0 && block->imports.size() < kImportsPerBlock)
+  if (is_aligned(data) && block->imports.size() < kImportsPerBlock)
     block->imports.push_back({leaf.dtype, offset, {leaf.shape.begin(), leaf.shape.end()}, array});
   else
     owned.push_back(array);

@@ -120,6 +120,8 @@ const char* left_to_cpu(const OpInfo& info, const Call& call, const c10::IValue*
 PyObject* array_of(const Leaf& leaf, std::vector<PyObject*>& owned);
 at::Tensor wrap_result(const Result& result, PyObject* array, c10::DeviceIndex core);
 void* array_data(PyObject* array);
+// As memcpy; in parallel when that pays.
+void copy_bytes(void* to, const void* from, int64_t count);
 
 // Run the op's CPU kernel on aliases of the device memory.
 void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack, c10::DeviceIndex core);

@@ -3,25 +3,14 @@
 
 #include <pybind11/pybind11.h>
 
-#include <ATen/Parallel.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/copy_ops.h>
-
-#include <cstring>
 
 namespace py = pybind11;
 
 namespace neuron {
 
 namespace {
-
-constexpr int64_t kBytesWorthAThread = 1 << 20;
-
-void copy_bytes(void* to, const void* from, int64_t count) {
-  at::parallel_for(0, count, kBytesWorthAThread, [&](int64_t begin, int64_t end) {
-    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin, size_t(end - begin));
-  });
-}
 
 // Copy result memory into the tensor an in-place or out= op writes to.
 void write(const Result& result, void* data, const Call& call, int64_t leaf) {

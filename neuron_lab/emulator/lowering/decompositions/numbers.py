@@ -203,8 +203,8 @@ def index_fill(self: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
     flat = torch.reshape(index, [-1])
     size = self.size(dim)
     flat = torch.where(torch.lt(flat, 0), torch.add(flat, size), flat)
-    hits = torch.eq(torch.reshape(torch.arange(size), [size, 1]), torch.reshape(flat, [1, -1]))
-    mask = torch.reshape(torch.any(hits, 1), [size if d == dim else 1 for d in range(self.dim())])
+    chosen = torch.scatter(torch.zeros([size], dtype=torch.bool), 0, flat, torch.ones(flat.shape, dtype=torch.bool))
+    mask = torch.reshape(chosen, [size if d == dim else 1 for d in range(self.dim())])
     return torch.where(mask, tensor_of(value, self.dtype), self)
 
 
