@@ -92,13 +92,14 @@ def _blocks_from_the_end(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 def _row(item: Any, function: Any, begun_ns: int, reasons: tuple[str, ...]) -> tuple[Any, ...]:
     """`function` is the newest record that names the function: when the limit is hit, Dynamo's own does not."""
+    noted = _noted(item)
     duration_ns = max(0, item.end_time_us * 1000 - begun_ns) if item.end_time_us else 0
     return (
         str(item.compile_id),
-        _REST.sub(r"\1 after line \2", str(function.co_name)) if function is not None else "",
+        _name(function) if function is not None else "",
         str(function.co_filename) if function is not None else "",
         int(function.co_firstlineno or 0) if function is not None else 0,
-        _caller(str(item.compile_id), begun_ns, duration_ns) or _user_frame(item.stack_trace or ()),
+        noted[1] if noted is not None else _user_frame(item.stack_trace or ()),
         begun_ns,
         duration_ns,
         tuple(reason[:_LONGEST] for reason in reasons[:_MOST]),
@@ -106,15 +107,25 @@ def _row(item: Any, function: Any, begun_ns: int, reasons: tuple[str, ...]) -> t
     )
 
 
-def _caller(graph: str, begun_ns: int, duration_ns: int) -> tuple[str, int, str, int] | None:
-    """As the emulator's backend saw it, while it was asked to compile."""
+def _name(item: Any) -> str:
+    """Dynamo compiles a library's function by way of one of its own, which says nothing."""
+    name = str(item.co_name)
+    if item.co_filename == sys.modules["torch._dynamo.external_utils"].__file__:
+        noted = _noted(item)
+        return noted[0] if noted is not None and noted[0] else name
+    return _REST.sub(r"\1 after line \2", name)
+
+
+def _noted(item: Any) -> tuple[str, tuple[str, int, str, int]] | None:
+    """(function, where) as the emulator's backend saw it, while it was asked to compile."""
     if resolve().kind != "emulator" or "neuron_lab.emulator.dynamo" not in sys.modules:
         return None
     from neuron_lab.emulator import dynamo
 
-    for at_ns, number, place in reversed(dynamo.callers):
-        if number == graph and begun_ns <= at_ns <= begun_ns + duration_ns:
-            return place
+    begun_ns, end_ns = (item.start_time_us or 0) * 1000, (item.end_time_us or 0) * 1000
+    for at_ns, number, function, place in reversed(dynamo.callers):
+        if number == str(item.compile_id) and begun_ns <= at_ns <= end_ns:
+            return function, place
     return None
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import importlib.util
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -60,15 +62,17 @@ def attach() -> bool:
         )
 
         rename_privateuse1_backend(DEVICE)
-        from neuron_lab.emulator import _compile_default, _fake_layouts
-        from neuron_lab.emulator.api import interchange, metrics, neuron  # noqa: F401  # metrics count from here on if they are asked to
+        from neuron_lab.emulator import _compile_default, _fake_layouts, _flops
+        from neuron_lab.emulator.api import absent, interchange, metrics, neuron  # noqa: F401  # metrics count from here on if they are asked to
 
         torch._register_device_module(DEVICE, neuron)  # type: ignore[no-untyped-call]
         sys.modules[f"torch.{DEVICE}.memory"] = neuron.memory
         generate_methods_for_privateuse1_backend(for_storage=True)
         interchange.install()
+        absent.install()
         _compile_default.install()
         _fake_layouts.install()
+        _flops.install()
         _attached = True
         if not _load_if_built():
             _hold_the_place(torch)
@@ -132,6 +136,16 @@ def _start(module: ModuleType) -> None:
     _logging.configure()
     module.set_frame_rules(*rules)
     os.register_at_fork(after_in_child=functools.partial(_after_fork, module))
+    atexit.register(_let_autograd_finish)
+
+
+def _let_autograd_finish() -> None:
+    """At the end of the process, let go of the GIL for a moment.
+
+    A backward on a device has a thread of its own, which gives back the program's callbacks after `backward()` has returned. When it
+    asks for the GIL of an interpreter that is going, Python ends the thread, and with it the process: "terminate called".
+    """
+    time.sleep(0.005)
 
 
 def _hide_from_dynamo(*functions: Callable[..., Any]) -> None:

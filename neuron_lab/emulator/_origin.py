@@ -24,7 +24,7 @@ class Origin:
     """`function` begins at `first_line` of `file`; the graph begins there too, or after a graph break at `line`.
 
     `name` is what graphs of it are called: the class of a module for its forward, else the function's name. A function that is not
-    written in Python has no `file`.
+    written in Python has no `file`. `caller`: file and line of the user's that called it.
     """
 
     name: str
@@ -32,14 +32,20 @@ class Origin:
     first_line: int
     function: str
     line: int
+    caller: tuple[str, int] | None = None
 
     @property
     def place(self) -> str:
-        """ "net.py line 12"; a cell has no name that would last, and what a program has generated has no place: ""."""
-        path = Path(self.file)
+        """ "net.py line 12", for a library's function where the program calls it.
+
+        A cell has no name that would last, and what a program has generated has no place: "".
+        """
+        own = self.file, self.line
+        file, line = own if self.caller is None or (self.file and is_user_file(self.file)) else self.caller
+        path = Path(file)
         if path.is_file():
-            return f"{path.name} line {self.line}"
-        return f"a cell, line {self.line}" if self.file and is_user_file(self.file) else ""
+            return f"{path.name} line {line}"
+        return f"a cell, line {line}" if file and is_user_file(file) else ""
 
     def at_its_line(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """`compiled` called from a frame that stands where the program goes on after a graph break.
@@ -59,8 +65,11 @@ class Origin:
         return located
 
 
-def origin_of(gm: fx.GraphModule) -> Origin | None:
-    """Of the graph that Dynamo has traced in this thread and hands to a backend; None when nobody traces."""
+def origin_of(gm: fx.GraphModule, caller: tuple[str, int, str, int] | None = None) -> Origin | None:
+    """Of the graph that Dynamo has traced in this thread and hands to a backend; None when nobody traces.
+
+    `caller`: (file, first line, function, line) of the user's that made Dynamo trace.
+    """
     from torch._dynamo import external_utils
     from torch._dynamo.resume_execution import ContinueExecutionCache
     from torch._dynamo.symbolic_convert import tls
@@ -72,6 +81,7 @@ def origin_of(gm: fx.GraphModule) -> Origin | None:
     code: CodeType = root.f_code
     resumed = ContinueExecutionCache.generated_code_metadata.get(code)
     whole: Any = code if resumed is None else resumed.code
+    called = None if caller is None else (caller[0], caller[3])
     owner, program = root.f_locals.get("self"), None
     # Dynamo's frame around a library's function
     if whole.co_filename == external_utils.__file__ and "fn" in root.f_locals:
@@ -83,13 +93,13 @@ def origin_of(gm: fx.GraphModule) -> Origin | None:
         whole = getattr(program, "__code__", None)
         if whole is None:
             name = getattr(program, "__name__", type(program).__name__)
-            return Origin(_word(name), "", 0, name, 0)
+            return Origin(_word(name), "", 0, name, 0, called)
     name = whole.co_name
     if isinstance(owner, nn.Module):
         title = type(owner).__name__
         name = title if name == "forward" else f"{title}_{name}"
     line = whole.co_firstlineno if resumed is None else _first_line(gm, code) or code.co_firstlineno
-    return Origin(_word(name), whole.co_filename, whole.co_firstlineno, whole.co_qualname, line)
+    return Origin(_word(name), whole.co_filename, whole.co_firstlineno, whole.co_qualname, line, called)
 
 
 def _is_wrapper(code: CodeType) -> bool:

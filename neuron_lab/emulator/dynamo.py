@@ -37,10 +37,11 @@ _log = logging.getLogger(__name__)
 _DYNAMIC = "Dynamic shapes detected in the model, but torch-neuronx requires static shapes."
 _NO_COPIES = "TORCH_NEURONX_DYNAMO_DISABLE_CPU_AUTOCOPY"
 _made: Counter[str] = Counter()  # graphs, by the name of their function
-callers: deque[tuple[int, str, tuple[str, int, str, int]]] = deque(maxlen=256)
-"""(time.time_ns(), Dynamo's number of the compile, (file, first line, function, line)): the user's lines that made Dynamo compile.
+callers: deque[tuple[int, str, str, tuple[str, int, str, int]]] = deque(maxlen=256)
+"""(time.time_ns(), Dynamo's number of the compile, the compiled function, (file, first line, function, line)): the user's lines that
+made Dynamo compile.
 
-Dynamo's own record of the stack leaves out a function's direct caller.
+Dynamo's own record of the stack leaves out a function's direct caller, and the name of a library's function.
 """
 
 
@@ -59,9 +60,10 @@ def neuron_backend(
     chosen = _model_name(options)
     if not config.assume_static_by_default:
         raise RuntimeError(f"{_DYNAMIC} Compile with dynamic=False.")
-    _note_caller()
+    caller = _user_line()
+    origin = origin_of(gm, caller)
+    _note_caller(origin, caller)
     _specialise(example_inputs)
-    origin = origin_of(gm)
     model = chosen or (origin.name if origin is not None else "graph")
     name = f"{model}_{_made[model]}"
     _made[model] += 1
@@ -71,6 +73,7 @@ def neuron_backend(
         fw_compiler=compile_as["forward"],
         bw_compiler=compile_as["backward"],
         inference_compiler=compile_as["inference"],
+        keep_inference_input_mutations=_sets_data(gm),
     )
     compiled: Callable[..., Any] = backend(gm, example_inputs)
     hosted = [index for index, value in enumerate(example_inputs) if isinstance(value, Tensor) and _wants_grad(value)]
@@ -79,6 +82,11 @@ def neuron_backend(
     elif hosted:
         compiled = _with_gradients_to_the_host(compiled, hosted, core)
     return compiled if origin is None else origin.at_its_line(compiled)
+
+
+def _sets_data(gm: fx.GraphModule) -> bool:
+    """Whether the program has an `x.data = y`: AOTAutograd has no step after the graph that would do it."""
+    return any(node.target is Tensor.set_ for node in gm.graph.nodes)
 
 
 def _model_name(options: dict[str, Any] | None) -> str:
@@ -97,17 +105,23 @@ def _model_name(options: dict[str, Any] | None) -> str:
     return name
 
 
-def _note_caller() -> None:
-    from torch._guards import CompileContext
-
-    number = CompileContext.current_compile_id()
+def _user_line() -> tuple[str, int, str, int] | None:
+    """(file, first line, function, line) of the innermost frame of the user's."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and not is_user_file(frame.f_code.co_filename):
         frame = frame.f_back
-    if number is not None and frame is not None:
-        code = frame.f_code
-        place = code.co_filename, code.co_firstlineno, code.co_name, frame.f_lineno
-        callers.append((time.time_ns(), str(number), place))
+    if frame is None:
+        return None
+    code = frame.f_code
+    return code.co_filename, code.co_firstlineno, code.co_name, frame.f_lineno
+
+
+def _note_caller(origin: Origin | None, caller: tuple[str, int, str, int] | None) -> None:
+    from torch._guards import CompileContext
+
+    number = CompileContext.current_compile_id()
+    if number is not None and caller is not None:
+        callers.append((time.time_ns(), str(number), "" if origin is None else origin.function, caller))
 
 
 def _without_host_inputs(compiled: Callable[..., Any]) -> Callable[..., Any]:

@@ -59,6 +59,19 @@ _ALL = (
         ),
     ),
     Explanation(
+        "NRN015",
+        "Traced again by torch.compile",
+        "A compiled function is made for the Python values, dtypes and modes that it met; guards look at them before each call. When one "
+        "fails, torch.compile traces the function and compiles its graphs anew. After eight times it gives up: the function then "
+        "runs eagerly, as if it were not compiled, with no more than a line in the log.",
+        "step = torch.compile(lambda x, k: x * k)\nfor k in range(20): step(x, k)",
+        (
+            "pass what changes as a tensor: torch.tensor(k)",
+            "%neuron recompiles tells each guard that failed",
+            "one compiled function for training and one for inference",
+        ),
+    ),
+    Explanation(
         "NRN021",
         "64-bit values that become 32-bit",
         "TorchNeuron has no 64-bit arithmetic: float64 is computed as float32 and int64 as int32, while the tensor keeps its 64-bit "

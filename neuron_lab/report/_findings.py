@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from neuron_lab.report._rules import Facts, Finding
-from neuron_lab.report._rules_compile import cold_timing, many_tiny_neffs, other_sizes, other_values
+from neuron_lab.report._rules_compile import cold_timing, many_tiny_neffs, other_sizes, other_values, traced_again
 from neuron_lab.report._rules_host import data_dependent, fallback_in_loop, host_copies, synchronisation
 from neuron_lab.report._rules_memory import kept_by_history, near_limit, out_of_memory
 from neuron_lab.report._rules_state import late_variables, narrowing
@@ -34,6 +34,7 @@ _RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     host_copies,
     narrowing,
     many_tiny_neffs,
+    traced_again,
     no_kernel,
 )
 FINDING_COLUMNS = ["code", "where", "message", "cost_s", "fix"]

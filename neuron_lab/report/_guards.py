@@ -48,10 +48,15 @@ _FIXES = {
 
 @dataclass(frozen=True, slots=True)
 class GuardFailure:
-    """`text` says what differed from the newest compile before, `fix` what to do, "" when nothing is known to help."""
+    """`text` says what differed from the newest compile before, `fix` what to do, "" when nothing is known to help.
+
+    `size`: it was the size of a tensor; `limit`: Dynamo compiles the function no more.
+    """
 
     text: str
     fix: str
+    size: bool = False
+    limit: bool = False
 
 
 def guard_failure(item: GraphCompile) -> GuardFailure:
@@ -74,7 +79,7 @@ def guard_failure(item: GraphCompile) -> GuardFailure:
     limit = _LIMIT.search(item.failure)
     if limit is not None:
         text = f"{limit[1]} of {limit[2]} reached, from here on it runs eagerly; last: {found.text}"
-        return GuardFailure(text, _FIXES["limit"])
+        return GuardFailure(text, _FIXES["limit"], found.size, limit=True)
     if item.failure:
         return GuardFailure(
             f"{found.text}; not compiled: {item.failure.partition(chr(10))[0]}".removeprefix("; "), found.fix
@@ -110,7 +115,7 @@ def _tensor(reason: str) -> GuardFailure | None:
         change = Change("dtype" if what == "dtype" else "rank", _dtype(old), _dtype(new), (name,))
     else:
         return GuardFailure(f"{what} of {name}: {old} → {new}", _FIXES.get(what, ""))
-    return GuardFailure(str(change), fix_for((change,)))
+    return GuardFailure(str(change), fix_for((change,)), change.kind == "dimension")
 
 
 def _code(reason: str) -> GuardFailure:

@@ -1,4 +1,4 @@
-"""Findings about compiling: again for another size or value, timed cold, too many small units."""
+"""Findings about compiling: again for another size or value, traced again, timed cold, too many small units."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from statistics import median
 
-from neuron_lab.recording import Where
+from neuron_lab.recording import GraphCompile, Where
+from neuron_lab.report._guards import guard_failure
 from neuron_lab.report._recompiles import Change, Recompile, fix_for, read
 from neuron_lab.report._rules import Facts, Finding, line_of
 from neuron_lab.report._sizes import plural
@@ -89,6 +90,28 @@ def other_values(facts: Facts) -> Iterator[Finding]:
             sum(item.compile.total_ns for item, _ in group),
             "pass it as a tensor, or keep to a few values",
             (row.compile.op,),
+        )
+
+
+def traced_again(facts: Facts) -> Iterator[Finding]:
+    """NRN015: torch.compile met another value again and again; another size is NRN012's."""
+    groups: defaultdict[tuple[str, int, str], list[GraphCompile]] = defaultdict(list)
+    for graph in facts.recording.graphs:
+        if graph.reasons:
+            groups[graph.file, graph.first_line, graph.title].append(graph)
+    for group in groups.values():
+        failed = [guard_failure(graph) for graph in group]
+        given_up = [item for item in failed if item.limit]
+        if not given_up and (len(group) < _VALUES or all(item.size for item in failed)):
+            continue
+        last = (given_up or failed)[-1]
+        cause = next((item.fix for item in reversed(failed) if item.fix and not item.limit), last.fix)
+        yield Finding(
+            "NRN015",
+            facts.place(group[0].place),
+            f"torch.compile traced {group[0].title} {plural(len(group), 'more time')}: {last.text}",
+            sum(graph.duration_ns for graph in group),
+            cause,
         )
 
 

@@ -289,6 +289,16 @@ def test_artifacts_are_written_on_demand(monkeypatch: pytest.MonkeyPatch, tmp_pa
         assert neff.parse(file).json("neff.json")["emulated"] is True
 
 
+def test_artifacts_that_cannot_be_written_fail_no_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "taken").touch()
+    monkeypatch.setenv("TORCH_NEURONX_DEBUG_DIR", str(tmp_path / "taken"))
+    monkeypatch.setenv("TORCH_NEURONX_PRESERVE_COMPILATION_ARTIFACTS", "1")
+    assert compiled(lambda x: x * 0 + 8)(_ones(5)).tolist() == [8] * 5
+    assert f"files that cannot be written to {tmp_path / 'taken'}" in caplog.text
+
+
 def test_a_name_for_artifacts_leads_out_of_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "debug"
     monkeypatch.setenv("TORCH_NEURONX_DEBUG_DIR", str(folder))

@@ -98,13 +98,18 @@ def made(program: Callable[[], object]) -> list[events.Compile]:
 def test_a_graph_is_named_after_its_function(program: Any, name: str, function: Any) -> None:
     size = time.time_ns() % 1_000_000  # nothing lies on disk
     x = torch.ones(1, size + 1, device=DEVICE)
-    (event,) = made(lambda: compiled(program)(x))
+    call = compiled(program)
+    called = inspect.currentframe().f_lineno + 1  # type: ignore[union-attr]
+    (event,) = made(lambda: call(x))
     label, number, kind = event.op.removeprefix("graph::").rsplit("_", 2)
     assert (label, kind) == (name, "inference") and number.isdigit()
     account = neuron_lab.open_neff(event.neff).account
     assert account.function == (name if function is None else function.__qualname__)
-    code = None if function is None else function.__code__
-    assert account.place == ("" if code is None else f"{Path(code.co_filename).name} line {code.co_firstlineno}")
+    here = Path(__file__).name
+    if function is not None and Path(function.__code__.co_filename).name == here:
+        assert account.place == f"{here} line {function.__code__.co_firstlineno}"
+    else:
+        assert account.place == f"{here} line {called}"
 
 
 @pytest.mark.parametrize(
@@ -178,3 +183,10 @@ def test_a_compiled_backward_stands_on_the_line_that_asked_for_it() -> None:
     at = {text.strip(): start + index for index, text in enumerate(lines)}
     (where,) = (row[9] for row in log.totals if row[0].endswith("_backward"))
     assert where[3] == at["loss.backward()"]
+
+
+def test_a_library_s_function_is_called_as_its_author_calls_it() -> None:
+    begun = time.time_ns()
+    compiled(nn.Sequential(nn.Softsign()))(torch.ones(3, device=DEVICE))
+    traced, _ = device.graph_compiles(begun, time.time_ns())
+    assert [(row[1], row[4][0]) for row in traced] == [("Sequential.forward", __file__)]

@@ -156,6 +156,57 @@ def test_writes_to_views_of_inputs_reach_the_inputs(write: Write) -> None:
     close(view, x[1])
 
 
+def _set_and_write(x: Tensor, y: Tensor) -> Tensor:
+    y.add_(1)
+    x.data = y * 2
+    return x * y
+
+
+def _halve(x: Tensor, y: Tensor) -> Tensor:
+    x.data = x.data * 0.5
+    return (x * y).sum()
+
+
+SETS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "beside a write": _set_and_write,
+    "of itself": _halve,
+    "another size": lambda x, y: (setattr(x, "data", torch.cat([y, y])), x + 1)[1],
+    "another dtype": lambda x, y: (setattr(x, "data", y.bfloat16()), x + 1)[1],
+    "expanded": lambda x, y: (setattr(x, "data", y[:, None].expand(3, 2)), x + 1)[1],
+}
+
+
+@pytest.mark.parametrize("program", SETS.values(), ids=SETS)
+def test_data_is_set(program: Callable[[Tensor, Tensor], Tensor]) -> None:
+    x, y = torch.tensor([1.0, 2, 3]), torch.tensor([0.5, 1, 4])
+    there_x, there_y = there(x, y)
+    close(compiled(program)(there_x, there_y), program(x, y))
+    close(there_x, x)
+    close(there_y, y)
+
+
+def test_data_of_a_parameter_is_set() -> None:
+    x, y = torch.tensor([1.0, 2, 3], requires_grad=True), torch.tensor([0.5, 1, 4])
+    there_x = x.detach().to(DEVICE).requires_grad_()
+    call = compiled(_halve)
+    for _ in range(2):
+        call(there_x, y.to(DEVICE)).backward()
+        _halve(x, y).backward()
+    close(there_x, x)
+    close(there_x.grad, x.grad)
+
+
+def test_data_that_is_set_is_shared() -> None:
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        x.data = y
+        return x + 1
+
+    x, y = there(torch.ones(3), torch.zeros(3))
+    close(compiled(function)(x, y), torch.ones(3))
+    y.add_(5)
+    close(x, torch.full((3,), 5.0))
+
+
 def test_buffers_are_written_in_training_without_gradients_too() -> None:
     layers = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 2))
     other = copy.deepcopy(layers).to(DEVICE)

@@ -10,7 +10,7 @@ import torch
 import torch_neuronx
 from torch import Tensor
 
-from tests.emulated import DEVICE
+from tests.emulated import DEVICE, output_of
 
 accelerator = torch.accelerator
 
@@ -368,3 +368,18 @@ def test_the_profiler_of_pytorch_sees_the_ops() -> None:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         x + 1
     assert "aten::add" in {row.key for row in profile.key_averages()}
+
+
+LAST_BACKWARD = """
+import torch
+x = torch.ones(2, device="neuron", requires_grad=True)
+(x * 2).sum().backward()
+x.register_hook(lambda grad: torch.autograd.Variable._execution_engine.queue_callback(lambda: print("done")))
+(x * 2).sum().backward()
+"""
+
+
+@pytest.mark.parametrize("attempt", range(4))
+def test_a_backward_with_a_callback_is_the_last_thing_of_a_program(attempt: int) -> None:
+    """Its thread and the end of the process meet: without care one attempt in four ends with SIGABRT."""
+    assert output_of(LAST_BACKWARD) == "done"

@@ -262,11 +262,32 @@ def test_a_storage_resized_keeps_what_fits() -> None:
     assert x[:2].tolist() == [0, 1]
 
 
-def test_an_op_on_a_storage_without_memory_says_so() -> None:
+WITHOUT_MEMORY: dict[str, Callable[[Tensor], Any]] = {
+    "op": lambda x: x + 1,
+    "in place": lambda x: x.add_(1),
+    "out=": lambda x: torch.add(torch.ones(4, device=DEVICE), 1, out=x),
+    "fallback": lambda x: x.median(),
+    "out= of a fallback": lambda x: torch.frexp(torch.ones(4, device=DEVICE), out=(x, x.int())),
+    "fill": lambda x: x.fill_(1),
+    "random": lambda x: x.normal_(),
+    "to the host": lambda x: x.cpu(),
+    "from the host": lambda x: x.copy_(torch.ones(4)),
+    "clone": lambda x: x.clone(),
+    "to another core": lambda x: x.to("neuron:1"),
+    "tolist": lambda x: x.tolist(),
+    "compiled": lambda x: torch.compile(lambda y: y * 2, backend="neuron")(x),
+}
+
+
+@pytest.mark.parametrize("left", [0, 8])
+@pytest.mark.parametrize("use", WITHOUT_MEMORY.values(), ids=WITHOUT_MEMORY)
+def test_a_storage_without_memory_is_not_touched(use: Callable[[Tensor], Any], left: int) -> None:
     x = torch.ones(4, device=DEVICE)
-    x.untyped_storage().resize_(0)
-    with pytest.raises(RuntimeError, match="has no memory"):
-        x + 1
+    x.untyped_storage().resize_(left)
+    with pytest.raises(
+        RuntimeError, match=f"has no memory: it needs 16 bytes of its storage, which was resized to {left}"
+    ):
+        use(x)
 
 
 def test_set_to_another_tensor_shares_its_storage() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from torch import Tensor
@@ -112,6 +114,28 @@ def test_a_printed_tensor_names_its_device() -> None:
 def test_what_is_printed_is_what_the_cpu_prints(program: Program) -> None:
     shown = program(DEVICE).replace(", device='neuron:0'", "")
     assert shown == program("cpu")
+
+
+@pytest.fixture
+def deterministic() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.usefixtures("deterministic")
+@programs(
+    {
+        "empty": lambda d: torch.empty(3, device=d),
+        "integers": lambda d: torch.empty(3, dtype=torch.int16, device=d),
+        "empty_strided": lambda d: torch.empty_strided((2, 2), (1, 2), device=d),
+        "empty_like": lambda d: torch.empty_like(torch.ones(2, 3, device=d).t()),
+        "resize_": lambda d: torch.ones(2, device=d).resize_(5),
+        "resize_ to less": lambda d: torch.ones(4, device=d).resize_(2),
+    }
+)
+def test_what_is_not_written_yet_is_filled_when_algorithms_are_deterministic(program: Program) -> None:
+    assert_agrees(program)
 
 
 @pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr], ids=str)

@@ -174,6 +174,12 @@ def test_torch_accelerator_tells_the_same() -> None:
     del x
 
 
+def test_no_pinned_memory_is_kept_after_its_tensor() -> None:
+    pinned = torch.ones(3).pin_memory()
+    torch.accelerator.empty_host_cache()
+    assert pinned.is_pinned() and pinned.tolist() == [1, 1, 1]
+
+
 def test_the_summary_is_a_table() -> None:
     text = torch.neuron.memory_summary(CORE)
     assert text.splitlines()[:2] == ["=" * 75, f"  Neuron Memory Summary, Device {CORE} (emulated)"]

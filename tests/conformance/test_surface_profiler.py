@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile, schedule
+from torch.utils.flop_counter import FlopCounterMode
 
 from tests.emulated import DEVICE
 
@@ -123,3 +124,15 @@ def test_the_older_profiler(x: torch.Tensor) -> None:
         x.relu()
     (row,) = [row for row in found.key_averages() if row.key == "aten::relu" and row.device_type.name == "CPU"]
     assert row.device_time_total > 0
+
+
+@pytest.mark.parametrize("sizes", [(8,), (2, 8), (2, 3, 8)])
+@pytest.mark.parametrize("grad", [False, True])
+def test_flops_of_a_layer_and_its_backward_are_counted(sizes: tuple[int, ...], grad: bool) -> None:
+    totals = []
+    for device in ("cpu", DEVICE):
+        layer = torch.nn.Linear(8, 4).to(device)
+        with FlopCounterMode(display=False) as counter:
+            layer(torch.ones(sizes, device=device, requires_grad=grad)).sum().backward()
+        totals.append(counter.get_total_flops())
+    assert totals[0] == totals[1] > 0

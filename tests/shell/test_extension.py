@@ -221,7 +221,7 @@ COMPLETIONS = {
     },
     "%neuron profile --to": {"--top"},
     "%%neuron profile --sort ": {"time", "compile", "device", "fallback", "calls", "bytes"},
-    "%neuron explain NRN01": {"NRN011", "NRN012", "NRN013", "NRN014"},
+    "%neuron explain NRN01": {"NRN011", "NRN012", "NRN013", "NRN014", "NRN015"},
     "%neuron profile --by ": {"op", "neff", "line", "module"},
     "%%neuron profile --sort c": {"compile", "calls"},
     "%%neuron profile --sort=c": {"compile", "calls"},

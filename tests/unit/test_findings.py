@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from neuron_lab.device import CoreMemory, LateVariable
 from neuron_lab.errors import UsageProblem
 from neuron_lab.preflight import SNAPSHOT
-from neuron_lab.recording import Environment, Recorder, Surroundings
+from neuron_lab.recording import Environment, GraphCompile, Recorder, Surroundings, Where
 from neuron_lab.render import explanation_text, report_html, report_text
 from neuron_lab.report import EXPLANATIONS, Finding, Findings, Report, View, explanation
 from tests.fakes.device import FakeDevice
@@ -292,6 +293,42 @@ def test_many_tiny_pointwise_neffs() -> None:
     )
 
 
+SIZES = [f"tensor 'x' size mismatch at index 0. expected {n}, actual {n + 1}" for n in range(9)]
+VALUES = [f"k == {n}    # x * k" for n in range(9)]
+LIMIT = "FailOnRecompileLimitHit: exceeding the recompile_limit cache size limit (currently set to 8)"
+GUARDS: dict[str, tuple[list[str], str, tuple[str, str] | None]] = {
+    "a few": (VALUES[:3], "", None),
+    "values": (VALUES[:4], "", ("f 4 more times: k == 3 no longer holds", "a Python value is part of the graph")),
+    "sizes are NRN012's": (SIZES[:6], "", None),
+    "sizes and values": (VALUES[:1] + SIZES[:3], "", ("f 4 more times: dim 0 of x: 2 → 3", "static cache")),
+    "until the limit": (
+        SIZES[:3],
+        LIMIT,
+        ("f 3 more times: recompile_limit of 8 reached, from here on it runs", "static cache"),
+    ),
+    "too few, but the limit": (VALUES[:1], LIMIT, ("f 1 more time: recompile_limit of 8 reached", "mend the cause")),
+}
+
+
+@pytest.mark.parametrize(("reasons", "failure", "expected"), GUARDS.values(), ids=GUARDS)
+def test_traced_again(reasons: list[str], failure: str, expected: tuple[str, str] | None) -> None:
+    where = Where("/p/train.py", 1, "<module>", 7)
+    graphs = tuple(
+        GraphCompile(f"0/{n + 1}", "f", "/p/net.py", 3, where, n, 10, (f"0/{n}: {reason}",), "")
+        for n, reason in enumerate(reasons)
+    )
+    graphs = (*graphs[:-1], dataclasses.replace(graphs[-1], failure=failure))
+    first = GraphCompile("0/0", "f", "/p/net.py", 3, where, 0, 10, (), "")
+    recording = dataclasses.replace(reported(lambda device: None).recording, graphs=(first, *graphs))
+    again = [item for item in Report(recording).findings if item.code == "NRN015"]
+    if expected is None:
+        assert not again
+    else:
+        (finding,) = again
+        assert finding.message.startswith(f"torch.compile traced {expected[0]}") and expected[1] in finding.fix
+        assert (finding.where, finding.cost_ns) == ("/p/train.py line 7", 10 * len(reasons))
+
+
 @pytest.mark.parametrize(
     ("ops", "expected"),
     [
@@ -349,7 +386,7 @@ def test_report_shows_findings_and_escapes_them() -> None:
 
 def test_every_rule_has_its_explanation() -> None:
     assert set(EXPLANATIONS) == {
-        *("NRN011", "NRN012", "NRN013", "NRN014", "NRN021", "NRN031", "NRN032", "NRN033", "NRN041", "NRN042"),
+        *("NRN011", "NRN012", "NRN013", "NRN014", "NRN015", "NRN021", "NRN031", "NRN032", "NRN033", "NRN041", "NRN042"),
         *("NRN051", "NRN052", "NRN053", "NRN061"),
     }
     for code, item in EXPLANATIONS.items():

@@ -166,9 +166,9 @@ PyObject* array_of(const Leaf& leaf, std::vector<PyObject*>& owned) {
     owned.push_back(array);
     return array;
   }
+  check_memory(*leaf.source);
   Block* block = block_of(*leaf.source);
   char* data = static_cast<char*>(leaf.source->mutable_data_ptr());
-  TORCH_CHECK(data, "a neuron tensor of sizes ", leaf.source->sizes(), " has no memory: its storage was resized to 0, or it is a symbolic zero");
   if (!block) {
     owned.push_back(import_memory(data, leaf.dtype, leaf.shape));
     return owned.back();

@@ -127,6 +127,9 @@ at::Tensor empty_strided_on(c10::DeviceIndex core, c10::IntArrayRef sizes, c10::
 // A CPU tensor over memory that the caller keeps, without autograd's keys.
 at::Tensor host_tensor(void* data, size_t nbytes, c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype);
 
+// Raise when the storage, which the program may have resized, does not hold all elements.
+void check_memory(const at::TensorBase& tensor);
+
 // A CPU tensor over the same memory, with the conj and neg bits of `tensor`. Does not keep the storage alive.
 at::Tensor host_alias(const at::Tensor& tensor);
 

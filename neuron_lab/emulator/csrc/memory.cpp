@@ -272,7 +272,18 @@ at::Tensor host_tensor(void* data, size_t nbytes, c10::IntArrayRef sizes, c10::I
   return out;
 }
 
+void check_memory(const at::TensorBase& tensor) {
+  if (tensor.numel() == 0)
+    return;
+  const c10::Storage& storage = tensor.storage();
+  const size_t needed = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.element_size(), tensor.storage_offset());
+  TORCH_CHECK(
+      storage.data() && needed <= storage.nbytes(), "a neuron tensor of sizes ", tensor.sizes(), " has no memory: it needs ", needed,
+      " bytes of its storage, which was resized to ", storage.nbytes(), ", or it is a symbolic zero");
+}
+
 at::Tensor host_alias(const at::Tensor& tensor) {
+  check_memory(tensor);
   const c10::Storage& storage = tensor.storage();
   at::DataPtr data(storage.mutable_data(), c10::Device(c10::DeviceType::CPU));
   c10::Storage alias(c10::Storage::use_byte_size_t(), storage.nbytes(), std::move(data), c10::GetCPUAllocator(), /*resizable=*/true);

@@ -27,6 +27,7 @@ void write(const Result& result, void* data, const Call& call, int64_t leaf) {
   const bool same_order = target.strides() == c10::IntArrayRef(result.strides) ||
       (target.is_contiguous() && c10::IntArrayRef(result.strides) == c10::IntArrayRef(c10::contiguous_strides(result.sizes)));
   if (same_order) {
+    check_memory(target);
     copy_bytes(target.mutable_data_ptr(), data, result.nbytes);
     return;
   }

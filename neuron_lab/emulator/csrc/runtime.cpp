@@ -2,6 +2,7 @@
 #include "device.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
@@ -194,8 +195,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   }
 };
 
-// Pinned memory is ordinary host memory that remembers it was asked for as pinned.
-struct PinnedAllocator final : c10::Allocator {
+// Pinned memory is ordinary host memory that remembers it was asked for as pinned. Nothing is kept of what was freed.
+struct PinnedAllocator final : at::HostAllocator {
   static std::set<const void*>& live() {
     static auto* pointers = new std::set<const void*>; // outlives every tensor
     return *pointers;
@@ -222,6 +223,15 @@ struct PinnedAllocator final : c10::Allocator {
   void copy_data(void* dest, const void* src, std::size_t count) const override {
     default_copy_data(dest, src, count);
   }
+  bool record_event(void*, void*, c10::Stream) override {
+    return true; // no copy is under way when a call has returned
+  }
+  void empty_cache() override {}
+  at::HostStats get_stats() override {
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "the emulator keeps no statistics of pinned memory");
+  }
+  void reset_accumulated_stats() override {}
+  void reset_peak_stats() override {}
 };
 
 PinnedAllocator g_pinned;
@@ -265,6 +275,7 @@ void register_device() {
   c10::SetAllocator(kDevice, allocator());
   static c10::impl::DeviceGuardImplRegistrar guard(kDevice, new Guard);
   at::RegisterPrivateUse1HooksInterface(new Hooks);
+  at::setHostAllocator(kDevice, &g_pinned);
 }
 
 } // namespace neuron

@@ -5,6 +5,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/op_registration/adaption.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_copy_from_native.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -46,13 +47,26 @@ void check_dense(std::optional<at::Layout> layout, std::optional<bool> pin_memor
   TORCH_CHECK(!pin_memory.value_or(false), "only dense CPU tensors can be pinned, not neuron tensors");
 }
 
+// Under torch.use_deterministic_algorithms PyTorch fills what a program has not written yet: with NaN, or the largest number.
+bool fills_empty() {
+  return at::globalContext().deterministicAlgorithms() && at::globalContext().deterministicFillUninitializedMemory();
+}
+
+at::Tensor filled(at::Tensor made) {
+  if (made.numel() && fills_empty()) {
+    at::Tensor host = host_alias(made);
+    at::native::fill_empty_deterministic_(host);
+  }
+  return made;
+}
+
 at::Tensor empty(
     IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout, std::optional<c10::Device> device,
     std::optional<bool> pin_memory, std::optional<at::MemoryFormat> format) {
   check_dense(layout, pin_memory);
   OnDevice guard(device_or_current(device));
-  return at::Tensor(at::detail::empty_generic(
-      size, allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), dtype.value_or(c10::get_default_dtype_as_scalartype()), format));
+  return filled(at::Tensor(at::detail::empty_generic(
+      size, allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), dtype.value_or(c10::get_default_dtype_as_scalartype()), format)));
 }
 
 at::Tensor empty_strided(
@@ -60,8 +74,8 @@ at::Tensor empty_strided(
     std::optional<c10::Device> device, std::optional<bool> pin_memory) {
   check_dense(layout, pin_memory);
   OnDevice guard(device_or_current(device));
-  return at::Tensor(at::detail::empty_strided_generic(
-      size, stride, allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), dtype.value_or(c10::get_default_dtype_as_scalartype())));
+  return filled(at::Tensor(at::detail::empty_strided_generic(
+      size, stride, allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), dtype.value_or(c10::get_default_dtype_as_scalartype()))));
 }
 
 // A symbolic zero of forward-mode AD: sizes, but no memory behind them. Its dispatch key materialises it before a kernel.
@@ -96,13 +110,25 @@ void grow_storage(const at::Tensor& self) {
     at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(self.storage(), needed);
 }
 
+// What a storage has gained after its first `before` bytes.
+void fill_from(const at::Tensor& self, size_t before) {
+  const auto size = self.element_size();
+  char* data = static_cast<char*>(self.storage().mutable_data()) + before / size * size;
+  const int64_t count = int64_t((self.storage().nbytes() - before / size * size) / size);
+  at::Tensor host = host_tensor(data, size_t(count) * size, {count}, {1}, self.scalar_type());
+  at::native::fill_empty_deterministic_(host);
+}
+
 const at::Tensor& resize(const at::Tensor& self, IntArrayRef size, std::optional<at::MemoryFormat> format) {
   OnDevice guard(self.device());
   auto* impl = self.unsafeGetTensorImpl();
   impl->set_sizes_contiguous(size);
   if (format && *format != at::MemoryFormat::Preserve)
     impl->empty_tensor_restride(*format);
+  const size_t before = self.storage().nbytes();
   grow_storage(self);
+  if (self.storage().nbytes() > before && fills_empty())
+    fill_from(self, before);
   return self;
 }
 

@@ -11,8 +11,8 @@ struct Gil {
   }
 };
 
-CoreUse& use_of(Session& session, const Block& block, int64_t used_before) {
-  auto [entry, added] = session.cores.try_emplace(block.core);
+CoreUse& use_of(Session& session, c10::DeviceIndex core, int64_t used_before) {
+  auto [entry, added] = session.cores.try_emplace(core);
   if (added)
     entry->second.peak = used_before;
   return entry->second;
@@ -23,7 +23,7 @@ void log(Session& session, MemoryEvent event) {
 }
 
 void take(Session& session, const Block& block, int64_t used, int64_t at) {
-  CoreUse& use = use_of(session, block, used - int64_t(block.nbytes));
+  CoreUse& use = use_of(session, block.core, used - int64_t(block.nbytes));
   const Frame frame = user_frame(session, Look::line);
   const Line line{frame.code, frame.line};
   session.blocks[&block] = line;
@@ -41,7 +41,7 @@ void take(Session& session, const Block& block, int64_t used, int64_t at) {
 }
 
 void give_back(Session& session, const Block& block, int64_t used, int64_t at) {
-  CoreUse& use = use_of(session, block, used + int64_t(block.nbytes));
+  CoreUse& use = use_of(session, block.core, used + int64_t(block.nbytes));
   if (!use.at_peak)
     use.at_peak = use.live; // the first to go after the peak
   Frame taker;
@@ -85,7 +85,7 @@ void record_oom(c10::DeviceIndex core, int64_t asked) {
     if (session.ooms.size() == kKept)
       return;
     const Frame frame = user_frame(session, Look::line);
-    session.ooms.push_back({core, at, asked, used, hbm_limit(), frame, session.cores[core].live});
+    session.ooms.push_back({core, at, asked, used, hbm_limit(), frame, use_of(session, core, used).live});
   });
 }
 

@@ -31,7 +31,7 @@ def chip() -> Chip:
 
 def visible_cores(chip: Chip, environ: Mapping[str, str] = os.environ) -> int:
     """How many cores this process sees: a launcher's LOCAL_WORLD_SIZE, as in TorchNeuron; else, as in the Neuron runtime,
-    NEURON_RT_VISIBLE_CORES, which wins over NEURON_RT_NUM_CORES.
+    NEURON_RT_VISIBLE_CORES, which wins over NEURON_RT_NUM_CORES, where 0 is all.
 
     Raises UsageProblem for what the runtime would refuse.
     """
@@ -42,7 +42,7 @@ def visible_cores(chip: Chip, environ: Mapping[str, str] = os.environ) -> int:
     if visible:
         return len(_core_list(visible, chip.cores))
     number = environ.get("NEURON_RT_NUM_CORES")
-    if not number:
+    if not number or number == "0":
         return chip.cores
     return _count("NEURON_RT_NUM_CORES", number, chip)
 

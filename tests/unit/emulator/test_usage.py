@@ -114,6 +114,18 @@ def test_an_op_that_does_not_fit(hbm_limit: Callable[[int], None]) -> None:
     assert where[2] == "block" and [(row[1], row[2]) for row in live] == [(6 * KIB, 1)]
 
 
+def test_an_op_that_does_not_fit_leaves_the_peak_at_what_was_held_before(hbm_limit: Callable[[int], None]) -> None:
+    kept = block(6)
+    hbm_limit(held := torch.neuron.memory_allocated())
+
+    def work() -> None:
+        with pytest.raises(torch.OutOfMemoryError):
+            block(8)
+
+    ((core, _, used, _),) = recorded(work).peaks
+    assert (core, used) == (0, held) and kept.numel()
+
+
 def test_a_full_ring_keeps_the_newest_and_the_peak() -> None:
     log = recorded(lambda: [block(1) for _ in range(5)], Hook(capacity=3))
     assert len(log.memory) == 3 and log.dropped_changes == 7 and log.dropped == 0

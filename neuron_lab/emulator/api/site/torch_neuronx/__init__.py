@@ -9,7 +9,8 @@ from neuron_lab.emulator import attach
 
 attach()
 
-from neuron_lab.emulator.api import memory, metrics  # noqa: E402  # only once the device is there
+from neuron_lab.emulator.api import absent as _absent  # noqa: E402  # only once the device is there
+from neuron_lab.emulator.api import memory, metrics  # noqa: E402
 from neuron_lab.emulator.api import native as _C  # noqa: E402
 from neuron_lab.emulator.api.neuron import *  # noqa: E402,F403
 from neuron_lab.emulator.api.neuron import __all__ as _names  # noqa: E402
@@ -34,3 +35,7 @@ __all__ = [
     "is_neuron_runtime_initialized",
     "metrics",
 ]
+
+
+def __getattr__(name: str) -> object:
+    raise _absent.attribute_error(name)
