@@ -42,7 +42,7 @@ class Curve:
     def columns(self, count: int) -> list[tuple[int, int]]:
         """(lowest, highest) use in each of `count` equal slices of the span: no peak is lost, however many the points are.
 
-        Slices before the first point, which is later than the start when older ones are missing, are (0, 0).
+        The first `unknown(count)` are (0, 0).
         """
         times = np.fromiter((at for at, _ in self.points), np.int64, len(self.points))
         uses = np.fromiter((used for _, used in self.points), np.int64, len(self.points))
@@ -55,6 +55,10 @@ class Curve:
             found.append((int(part.min()), int(part.max())) if part.size else (0, 0))
             begin = end
         return found
+
+    def unknown(self, count: int) -> int:
+        """How many of `count` equal slices lie before the first point, which is later than the start when older ones are missing."""
+        return self.points[0][0] * count // max(1, self.wall_ns) if self.points else count
 
 
 def curves(recording: Recording) -> tuple[Curve, ...]:
