@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neuron_lab.recording import Held, Recording, Where, uncollected
+from neuron_lab.recording import Held, MemoryPeak, Recording, Where, uncollected
 
 _NAMED = 4
 _LEAST = 0.01  # of the whole, that is worth a name
@@ -68,7 +68,7 @@ def curves(recording: Recording) -> tuple[Curve, ...]:
     ends = {core.core: core.used for core in recording.memory}
     found = []
     for peak in sorted(log.peaks, key=lambda peak: peak.core):
-        own = _points(recording, peak.core)
+        own = _points(recording, peak)
         found.append(
             Curve(
                 core=peak.core,
@@ -84,15 +84,18 @@ def curves(recording: Recording) -> tuple[Curve, ...]:
     return tuple(found)
 
 
-def _points(recording: Recording, core: int) -> tuple[tuple[int, int], ...]:
+def _points(recording: Recording, peak: MemoryPeak) -> tuple[tuple[int, int], ...]:
     """In time order, from the start of the span when no older ones are missing."""
     log = recording.memory_log
-    own = [change for change in log.changes if change.core == core]
+    own = [change for change in log.changes if change.core == peak.core]
     times = np.fromiter((change.at_ns for change in own), np.int64, len(own)) - recording.start_ns
     times = times.clip(0, recording.wall_ns)
     order = np.argsort(times, kind="stable")
     uses = np.fromiter((change.used for change in own), np.int64, len(own))
-    first = [(0, own[0].used - own[0].change)] if own and not log.dropped else []
+    before = (
+        own[0].used - own[0].change if own else peak.used
+    )  # a core that only refused what did not fit stayed as it was
+    first = [] if log.dropped else [(0, before)]
     with uncollected():
         return (*first, *zip(times[order].tolist(), uses[order].tolist(), strict=True))
 

@@ -167,6 +167,12 @@ def test_no_change_no_section() -> None:
     assert report.memory.empty
 
 
+def test_a_core_that_only_refused_stayed_as_it_was() -> None:
+    report = logged(dataclasses.replace(LOG, changes=(), peaks=(MemoryPeak(0, 1_050 * MS, 3 * MIB, ()),)))
+    assert report.curves[0].columns(2) == [(3 * MIB, 3 * MIB)] * 2
+    assert f"HBM {'█' * 28} neuron:0 peak 3 MiB" in report_text(report, View())
+
+
 def test_dropped_changes_leave_the_beginning_open_and_the_peak_exact() -> None:
     (curve,) = logged(dataclasses.replace(LOG, changes=LOG.changes[2:], dropped=2)).curves
     assert curve.columns(4) == [(0, 0), (20 * MIB, 20 * MIB), (20 * MIB, 20 * MIB), (3 * MIB, 20 * MIB)]
