@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
@@ -24,7 +25,10 @@ _FIRST_ONLY = f"the cell ran {{}} times and the report tells of the first; to ha
 
 @dataclass(slots=True)
 class _Cell:
-    """One `run_cell` in progress. They nest: user code may run a cell. `headers` and `begun` are the profiler's counts before it."""
+    """One `run_cell` in progress. They nest: user code may run a cell, and stand beside each other: a subshell is another thread.
+
+    `headers` and `begun` are the profiler's counts before it.
+    """
 
     raw: str | None
     headers: int
@@ -33,6 +37,7 @@ class _Cell:
     options: profile.Options | None = None
     stopped: bool = False
     repeats: int = 0
+    thread: int = field(default_factory=threading.get_ident)
 
 
 class CellProfiler:
@@ -41,7 +46,7 @@ class CellProfiler:
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell: ReferenceType[InteractiveShell] = ref(shell)
         self._cells: list[_Cell] = []
-        self._kept: Any = None
+        self._kept: dict[int, Any] = {}  # by thread
         self._headers = 0
         self._begun = 0
 
@@ -53,7 +58,7 @@ class CellProfiler:
         """Start to record; `text` is what follows `%%neuron profile`."""
         from neuron_lab._profile import Session
 
-        shell, cell = self._shell(), self._cells[-1] if self._cells else None
+        shell, cell = self._shell(), self._innermost()
         self._begun += 1
         if cell is not None and cell.stopped:
             cell.repeats += 1
@@ -67,18 +72,18 @@ class CellProfiler:
 
     def end(self) -> None:
         """The user's last statement is done, or one has failed."""
-        if self._cells and (session := self._cells[-1].session) is not None:
-            session.stop()
-            self._cells[-1].stopped = True
+        cell = self._innermost()
+        if cell is not None and cell.session is not None:
+            cell.session.stop()
+            cell.stopped = True
 
     def keep(self, value: Any) -> None:
         """Hold the value of the last expression until it may be displayed."""
-        self._kept = value
+        self._kept[threading.get_ident()] = value
 
     def take(self) -> Any:
         """Hand it to IPython and let go of it."""
-        value, self._kept = self._kept, None
-        return value
+        return self._kept.pop(threading.get_ident())
 
     def cell_starts(self, info: ExecutionInfo) -> None:
         """`pre_run_cell`."""
@@ -98,7 +103,9 @@ class CellProfiler:
     def _conclude(self, shell: InteractiveShell, cell: _Cell, result: ExecutionResult) -> BaseException | None:
         """Show the report; why the cell fails, None when it does not."""
         if cell.session is None or cell.options is None:
-            read_in_vain = self._headers > cell.headers and self._begun == cell.begun
+            # A cell in another subshell may have had a header read as well.
+            own = "%%neuron" in (cell.raw or "")
+            read_in_vain = own and self._headers > cell.headers and self._begun == cell.begun
             return UsageProblem(_IN_VAIN) if result.success and read_in_vain else None
         error = result.error_in_exec or result.error_before_exec
         problem: BaseException | None
@@ -114,6 +121,11 @@ class CellProfiler:
         if cell.repeats:
             print(_FIRST_ONLY.format(cell.repeats + 1), file=sys.stderr)
         return problem
+
+    def _innermost(self) -> _Cell | None:
+        """The cell whose code runs in this thread."""
+        thread = threading.get_ident()
+        return next((cell for cell in reversed(self._cells) if cell.thread == thread), None)
 
     def _take(self, raw: str | None) -> _Cell | None:
         """The innermost cell with this text; cells of two subshells need not end in the order they began."""
