@@ -42,7 +42,7 @@ def sources_of(places: Iterable[Where | None], cell_name: Callable[[str], str | 
         cell = cell_name(file)
         kept = [(number, text[number - 1].rstrip()) for number in sorted(numbers) if 0 < number <= len(text)][:left]
         left -= len(kept)
-        lines = tuple((number, (line if cell is None else _as_written(line))[:_LENGTH]) for number, line in kept)
+        lines = tuple((number, _as_written(line, cell is not None)[:_LENGTH]) for number, line in kept)
         found.append(Source(file, cell or PurePath(file).name, lines))
     return tuple(found)
 
@@ -58,11 +58,14 @@ def line_of_error(error: BaseException, is_user_file: Callable[[str], bool]) -> 
     return found
 
 
-def _as_written(line: str) -> str:
-    """A line of a cell without what became of its magics: `%time f()`, `files = !ls`, the header of a profiled cell."""
+def _as_written(line: str, of_cell: bool) -> str:
+    """A line of a cell without what became of its magics: `%time f()`, `files = !ls`, the header of a profiled cell.
+
+    A cell that `%run notebook.ipynb` runs is no cell to IPython, but may have a header.
+    """
     if line.startswith(("'%%neuron", '"%%neuron')):
         return line.strip("'\"")
-    called = _MAGIC.fullmatch(line)
+    called = _MAGIC.fullmatch(line) if of_cell else None
     if called is None:
         return line
     try:

@@ -72,6 +72,10 @@ def test_source_is_that_of_now(tmp_path: Path) -> None:
     assert text() == "x @ w"
     helper.write_text("x @ w + 1\n")
     assert text() == "x @ w + 1"
+    helper.write_text("'%%neuron profile'\n")  # as `%run notebook.ipynb` leaves it
+    assert text() == "%%neuron profile"
+    helper.write_text("get_ipython().system('ls')\n")  # written so, in a file
+    assert text() == "get_ipython().system('ls')"
 
 
 def test_wide_letters_and_tabs_keep_the_columns(tmp_path: Path) -> None:
