@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 from torch.nn.parameter import is_lazy
 from torch.utils import _device
 from torch.utils import _pytree as pytree
@@ -46,7 +47,9 @@ class State:
         unique = {id(tensor): tensor for tensor in tensors}
         self._gradients = [(tensor, tensor.grad) for tensor in unique.values() if tensor.is_leaf]
         held = [*unique.values(), *(grad for _, grad in self._gradients if grad is not None)]
-        self._values = [_Value(tensor) for tensor in held if _can_be_written(tensor)]
+        writable = tuple(filter(_can_be_written, held))
+        self._values = list(map(_Value, writable))
+        self._versions = _unsafe_preserve_version_counter(writable)
         self._start = {name: _host(tensor) for name, tensor in self.tensors.items()}
         self._random = torch.get_rng_state()
         self._python = random.getstate()
@@ -95,6 +98,8 @@ class State:
     def close(self) -> None:
         """Leave nothing behind."""
         self.again()
+        # A graph from before holds tensors that are as it knew them: else its backward would say they were modified.
+        self._versions.__exit__(None, None, None)
         for optimizer in self._fresh:
             optimizer.state.clear()
         torch.set_grad_enabled(self._grad_mode)

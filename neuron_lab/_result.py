@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, overload
 
@@ -233,7 +234,10 @@ class Profile:
 def display(result: Profile | Comparison) -> None:
     """Through IPython where there is a shell, so that the front end picks text or HTML; printed otherwise."""
     if _notebook.shell() is None:
-        print(result.to_text())
+        encoding = sys.stdout.encoding or "utf-8"
+        print(
+            result.to_text().encode(encoding, "replace").decode(encoding)
+        )  # the program goes on, whatever the terminal knows
         return
     from IPython import display as front_end
 

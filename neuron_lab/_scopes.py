@@ -84,4 +84,5 @@ def _is_generated(module: Module) -> bool:
 def _tree(root: Module) -> Iterator[tuple[Module, str]]:
     title = type(root._modules.get(_COMPILED) or root).__name__
     for path, part in root.named_modules():
-        yield part, ".".join([title, *(name for name in path.split(".") if name not in ("", _COMPILED))])
+        own = ".".join([title, *(name for name in path.split(".") if name not in ("", _COMPILED))])
+        yield part, own.encode(errors="replace").decode()  # the shim keeps UTF-8

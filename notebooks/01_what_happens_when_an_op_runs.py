@@ -23,8 +23,10 @@
 # run the notebook again, restart the kernel.
 
 # %%
+import dataclasses
 import os
 import tempfile
+from pathlib import Path
 
 own_cache = tempfile.TemporaryDirectory(prefix="neffs-")
 os.environ["TORCH_NEURONX_NEFF_CACHE_DIR"] = own_cache.name
@@ -33,16 +35,13 @@ import pandas as pd
 import torch
 
 import neuron_lab
+from neuron_lab import neff
 
 # %load_ext neuron_lab
 pd.set_option("display.max_colwidth", None, "display.width", 120)
 assert neuron_lab.status().device.cache.directory == own_cache.name, "the device is running already: restart the kernel"
 
-# %% [markdown]
-# The first compile of a process also loads the compiler, which takes seconds. We get that over with.
-
-# %%
-started = torch.ones(1).to("neuron").neg()
+started = torch.ones(1).to("neuron").neg()  # a process's first compile also loads the compiler: we get that over with
 
 # %% [markdown]
 # ## The call
@@ -139,10 +138,6 @@ assert counts["x.softmax(0)"] == counts["x.softmax(1)"] == 1
 # went into the compile, such as the compiler's version.
 
 # %%
-from pathlib import Path
-
-from neuron_lab import neff
-
 (key,) = p.compiles["neff"]
 cache = Path(neuron_lab.status().device.cache.directory)
 path = neff.path_of(cache, key)
@@ -155,35 +150,19 @@ print(path.relative_to(cache), "·", path.stat().st_size, "bytes")
 # %%
 opened = neff.read(path)
 header = opened.header
-pd.Series(
-    {
-        "pkg_version": header.pkg_version,
-        "data_size": header.data_size,
-        "version": f"{header.major}.{header.minor}",
-        "build_version": header.build_version,
-        "name": header.name,
-        "hash": header.hash.hex(),
-        "uuid": header.uuid.hex(),
-        "num_tpb (cores)": header.num_tpb,
-        "lnc_size": header.lnc_size,
-        "feature_bits": header.feature_bits,
-    },
-    name="header",
-).to_frame()
+parts = dataclasses.asdict(header)
+del parts["tpb_per_node"]  # 64 bytes
+parts = {name: part.hex() if isinstance(part, bytes) else part for name, part in parts.items()}
+pd.Series(parts, name="header").to_frame()
 
 # %% [markdown]
-# `build_version` says that the emulator made it. `pkg_version` 1 means that a plain tar archive follows; its SHA-256 is
-# in `hash` and was checked while reading.
+# `build_version` says that the emulator made it, `num_tpb` is the number of cores. `pkg_version` 1 means that a plain tar
+# archive follows; its SHA-256 is in `hash` and was checked while reading. These are its members:
 
 # %%
 assert header.build_version.startswith("neuron_lab-emulator")
 assert opened.verified
 assert path.stat().st_size == neff.HEADER_SIZE + header.data_size
-
-# %% [markdown]
-# These are the members of the archive:
-
-# %%
 pd.DataFrame([(member.name, member.size) for member in opened.members], columns=["member", "bytes"])
 
 # %% [markdown]
@@ -192,15 +171,11 @@ pd.DataFrame([(member.name, member.size) for member in opened.members], columns=
 
 # %%
 print(opened.text("neff.json"))
-
-# %%
 info = opened.json("info.json")
-pd.DataFrame(info["inputs"] + info["outputs"], index=["input"] * len(info["inputs"]) + ["output"])
-
-# %%
 assert opened.json("neff.json")["emulated"] is True
 assert opened.json("neff.json")["signature"] == signature
 assert info["inputs"][1] == {"dtype": "int64", "shape": [], "bytes": 8}
+pd.DataFrame(info["inputs"] + info["outputs"], index=["input"] * len(info["inputs"]) + ["output"])
 
 # %% [markdown]
 # The other members are what the three stages made.
@@ -257,11 +232,9 @@ x + 4
 warm = stats()
 x * 4
 cold = stats()
-pd.DataFrame({"before": before, "x + 4 (warm)": warm - before, "x * 4 (cold)": cold - warm})
-
-# %%
 assert (warm - before)["in_memory_hits"] == 1 and (warm - before)["in_memory_misses"] == 0
 assert (cold - warm)["in_memory_misses"] == (cold - warm)["persistent_misses"] == 1
+pd.DataFrame({"before": before, "x + 4 (warm)": warm - before, "x * 4 (cold)": cold - warm})
 
 # %% [markdown]
 # A new process has nothing in memory. The same state without a restart:
@@ -355,12 +328,7 @@ torch_neuronx.get_fallback_ops()
 #
 # Try each before you read the solution below it.
 #
-# **1.** How many NEFFs does this cell compile? Predict, then count.
-#
-# ```python
-# a = torch.ones(4, 4).to("neuron")
-# a - 1; a - 2; a - a; a[:2] - 1; a.T - 1; a.half() - 1
-# ```
+# **1.** How many NEFFs does `exercise()` compile? Predict, then count.
 
 # %%
 a = torch.ones(4, 4).to("neuron")
@@ -436,8 +404,7 @@ assert neff.read(path).verified
 
 # %% [markdown]
 # **4.** Which signature took the compiler longest? The cache was cleared from memory twice, so ask the files.
-
-# %% [markdown]
+#
 # *Solution.* `neff.json` keeps the seconds of each stage; `compile_s` is the compiler's. `%neuron neff --sort compile` lists their sums.
 
 # %%

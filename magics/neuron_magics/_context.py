@@ -22,6 +22,16 @@ class Context:
     cell: str | None = None
     local_ns: dict[str, Any] | None = None
 
+    @property
+    def names(self) -> dict[str, Any]:
+        """The globals of a statement: the notebook's, and for a line magic in a function a copy that has the function's too.
+
+        Inner scopes of the statement, such as a comprehension's, see its globals but not its locals.
+        """
+        user_ns: dict[str, Any] = self.shell.user_ns
+        inside = self.cell is None and self.local_ns is not None and self.local_ns is not user_ns
+        return {**user_ns, **(self.local_ns or {})} if inside else user_ns
+
 
 def expanded(context: Context, path: str) -> str:
     """A path with `{name}` and `$name` in it, as IPython's own commands read them. Raises UsageError for what is no expression."""

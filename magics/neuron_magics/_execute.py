@@ -53,7 +53,7 @@ class Snippet:
 
     def run(self) -> Any:
         """Execute in the user's namespace; the value of the last expression."""
-        user_ns, local_ns = self.context.shell.user_ns, self.context.local_ns
-        names = user_ns if local_ns is None or self.context.cell is not None else local_ns
-        exec(self.statements, user_ns, names)
-        return None if self.expression is None else eval(self.expression, user_ns, names)
+        names, local_ns = self.context.names, self.context.local_ns
+        own = names if local_ns is None or self.context.cell is not None else local_ns
+        exec(self.statements, names, own)
+        return None if self.expression is None else eval(self.expression, names, own)

@@ -21,7 +21,7 @@ class Hooks:
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._profiler: CellProfiler = profiler_of(shell)
-        self._header = HeaderTransformer()
+        self._header = HeaderTransformer(self._profiler.header_read)
         self._body = BodyTransformer(shell)
         self._frames = CompileFrames(shell)
         new_line = line_of(shell)

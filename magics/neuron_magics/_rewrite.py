@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from weakref import ReferenceType, ref
 
 from IPython.core import inputtransformer2
@@ -32,10 +33,13 @@ _MARK = "%%neuron profile"
 
 
 class HeaderTransformer:
-    """Turn the header line into a string. Pure: IPython calls it several times a cell, also to highlight and to complete."""
+    """Turn the header line into a string, and tell `read`. IPython calls it several times a cell, also to highlight and to complete."""
 
     # Tells IPython's "is this input complete?" to leave us out: a `%%` cell is complete after a blank line, Python earlier.
     has_side_effects = True
+
+    def __init__(self, read: Callable[[], None]) -> None:
+        self._read = read
 
     def __call__(self, lines: list[str]) -> list[str]:
         if not lines:
@@ -48,6 +52,7 @@ class HeaderTransformer:
         text = header[1].strip()
         if not _is_valid(text):
             return [_magic_call(f"profile {text}", "".join(lines[1:]))]
+        self._read()
         return [f"{_marked(text)!r}\n", *_rest(lines[1:])]
 
 
@@ -58,14 +63,17 @@ class BodyTransformer(ast.NodeTransformer):
         self._shell: ReferenceType[InteractiveShell] = ref(shell)
 
     def visit(self, tree: ast.AST) -> ast.AST:
-        """IPython calls it with the whole cell; it must not raise, or IPython drops the transformer."""
+        """IPython calls it with the whole cell; it must not raise, or IPython drops the transformer.
+
+        What a new node does not say about its place IPython takes from the node around it.
+        """
         if not isinstance(tree, ast.Module) or not tree.body:
             return tree
         text = _marker(tree.body[0])
         if text is None:
             return tree
         start = _after_future_imports(tree.body)
-        begin = _call(f"begin({text!r})", tree.body[0])
+        begin = _call("begin", tree.body[0], ast.Constant(text))
         body = tree.body[start:]
         shell = self._shell()
         # Other modes of interactivity look at the last statement itself, so it has to stay; the profile then ends with the cell.
@@ -89,9 +97,10 @@ def _magic_call(line: str, body: str) -> str:
 
 
 def _rest(lines: list[str]) -> list[str]:
-    """The body. Another cell magic below ours becomes the call IPython makes of it, since it is not on the first line any more."""
+    """The body, as if it were the whole cell: what is indented as a whole is not, and another cell magic is the call IPython makes of it."""
     start = next((index for index, line in enumerate(lines) if line.strip()), 0)
-    rest: list[str] = inputtransformer2.cell_magic(lines[start:]) if lines else []  # type: ignore[no-untyped-call]
+    rest: list[str] = inputtransformer2.leading_indent(lines[start:])  # type: ignore[no-untyped-call]
+    rest = inputtransformer2.cell_magic(rest) if lines else []  # type: ignore[no-untyped-call]
     return [*lines[:start], *rest]
 
 
@@ -127,8 +136,8 @@ def _guarded(node: ast.stmt) -> ast.stmt:
     """End the profile when the statement fails; a future import has to stay bare."""
     if _is_future(node):
         return node
-    handler = ast.ExceptHandler(type=None, name=None, body=[_call("end()", node), ast.Raise(exc=None, cause=None)])
-    return _placed(ast.Try(body=[node], handlers=[handler], orelse=[], finalbody=[]), node)
+    handler = ast.ExceptHandler(type=None, name=None, body=[_call("end", node), ast.Raise(exc=None, cause=None)])
+    return ast.copy_location(ast.Try(body=[node], handlers=[handler], orelse=[], finalbody=[]), node)
 
 
 def _final(node: ast.stmt) -> list[ast.stmt]:
@@ -138,29 +147,21 @@ def _final(node: ast.stmt) -> list[ast.stmt]:
     work: ast.stmt = node
     show: list[ast.stmt] = []
     if isinstance(node, ast.Expr):
-        keep = _call("keep(None)", node)
-        assert isinstance(keep.value, ast.Call)
-        keep.value.args = [node.value]
-        work, show = keep, [_call("take()", node)]
-    return [_placed(ast.Try(body=[work], handlers=[], orelse=[], finalbody=[_call("end()", node)]), node), *show]
+        work, show = _call("keep", node, node.value), [_call("take", node)]
+    guarded = ast.Try(body=[work], handlers=[], orelse=[], finalbody=[_call("end", node)])
+    return [ast.copy_location(guarded, node), *show]
 
 
-def _call(call: str, near: ast.stmt) -> ast.Expr:
-    """A statement that calls this shell's profiler, standing where `near` stands; it needs no name of the user's but get_ipython."""
-    source = f"__import__('neuron_magics._cell', fromlist=['profiler_of']).profiler_of(get_ipython()).{call}"
-    statement = ast.parse(source).body[0]
-    assert isinstance(statement, ast.Expr)
-    for node in ast.walk(statement):
-        if isinstance(node, (ast.expr, ast.stmt)):
-            ast.copy_location(node, near)
-    return statement
+def _call(method: str, near: ast.stmt, *arguments: ast.expr) -> ast.Expr:
+    """A statement that calls this shell's profiler, standing where `near` stands; it needs no name of the user's but get_ipython.
 
-
-def _placed(statement: ast.Try, near: ast.stmt) -> ast.Try:
-    """Give new nodes the position of `near` and leave the user's own nodes alone."""
-    ast.copy_location(statement, near)
-    for handler in statement.handlers:
-        ast.copy_location(handler, near)
-        for node in handler.body:
-            ast.copy_location(node, near)
-    return statement
+    Built and not parsed, since a long cell has one for each statement:
+    `__import__("neuron_magics._cell", fromlist=["profiler_of"]).profiler_of(get_ipython()).method(arguments)`.
+    """
+    load = ast.Load()
+    names = ast.keyword("fromlist", ast.List([ast.Constant("profiler_of")], load))
+    module = ast.Call(ast.Name("__import__", load), [ast.Constant("neuron_magics._cell")], [names])
+    shell = ast.Call(ast.Name("get_ipython", load), [], [])
+    profiler = ast.Call(ast.Attribute(module, "profiler_of", load), [shell], [])
+    call = ast.Call(ast.Attribute(profiler, method, load), list(arguments), [])
+    return ast.copy_location(ast.Expr(call), near)

@@ -90,8 +90,6 @@ def _function(context: Context, source: str) -> Callable[[], Any]:
         code = compile(ast.fix_missing_locations(program), name, "exec", dont_inherit=True)
     except SyntaxError as error:
         raise unreadable(error, text) from None
-    user_ns, local_ns = context.shell.user_ns, context.local_ns
-    inside = context.cell is None and local_ns is not None and local_ns is not user_ns  # a line magic in a function
     own: dict[str, Callable[[], Any]] = {}
-    exec(code, {**user_ns, **(local_ns or {})} if inside else user_ns, own)
+    exec(code, context.names, own)
     return own[_NAME]

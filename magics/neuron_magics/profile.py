@@ -4,7 +4,7 @@
     %neuron profile [options] stmt   profile one statement
 
 The program runs as it would without: values, errors, line numbers, await and other magics. An error still fails the cell; the report
-of what ran until then is shown all the same.
+of what ran until then is shown all the same. Another cell magic, such as %%time, goes below this one.
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -12,6 +14,9 @@ from neuron_lab.recording._events import Where
 _CONTEXT = 1
 _LINES = 2000
 _LENGTH = 200
+# The calls that IPython makes of magics, and the marks that a user writes instead.
+_MARKS = {"run_line_magic": "%", "run_cell_magic": "%%", "system": "!", "getoutput": "!"}
+_MAGIC = re.compile(rf"(?P<before>.*?)get_ipython\(\)\.(?P<method>{'|'.join(_MARKS)})\((?P<arguments>.*)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +37,13 @@ def sources_of(places: Iterable[Where | None], cell_name: Callable[[str], str | 
             wanted.setdefault(place.file, set()).update({place.first_line, *around})
     found, left = [], _LINES
     for file, numbers in wanted.items():
+        linecache.checkcache(file)  # it was edited and imported again
         text = linecache.getlines(file)
-        kept = [
-            (number, _shown(text[number - 1])) for number in sorted(numbers) if 0 < number <= len(text) and left > 0
-        ][:left]
+        cell = cell_name(file)
+        kept = [(number, text[number - 1].rstrip()) for number in sorted(numbers) if 0 < number <= len(text)][:left]
         left -= len(kept)
-        found.append(Source(file, cell_name(file) or PurePath(file).name, tuple(kept)))
+        lines = tuple((number, _as_written(line, cell is not None)[:_LENGTH]) for number, line in kept)
+        found.append(Source(file, cell or PurePath(file).name, lines))
     return tuple(found)
 
 
@@ -52,9 +58,18 @@ def line_of_error(error: BaseException, is_user_file: Callable[[str], bool]) -> 
     return found
 
 
-def _shown(line: str) -> str:
-    text = line.rstrip()
-    # The header of a profiled cell runs as a string.
-    if text.startswith(("'%%neuron", '"%%neuron')):
-        text = text.strip("'\"")
-    return text[:_LENGTH]
+def _as_written(line: str, of_cell: bool) -> str:
+    """A line of a cell without what became of its magics: `%time f()`, `files = !ls`, the header of a profiled cell.
+
+    A cell that `%run notebook.ipynb` runs is no cell to IPython, but may have a header.
+    """
+    if line.startswith(("'%%neuron", '"%%neuron')):
+        return line.strip("'\"")
+    called = _MAGIC.fullmatch(line) if of_cell else None
+    if called is None:
+        return line
+    try:
+        name, *rest = ast.literal_eval(f"({called['arguments']},)")
+    except (ValueError, SyntaxError):  # written by the user, with more than texts in it
+        return line
+    return f"{called['before']}{_MARKS[called['method']]}{' '.join([name, *rest[:1]])}".rstrip()

@@ -31,6 +31,8 @@ def memory_lines(report: Report) -> list[str]:
         ]
         parts = wrapped(made_of, " · ", WIDTH - len(_MADE_OF))
         lines += [f"{' ' * len(_MADE_OF) if index else _MADE_OF}{part}" for index, part in enumerate(parts)]
+    if missing := _missing(report):
+        lines.append(f"    {missing}")
     if len(report.curves) > _CORES:
         lines.append(f"… HBM of {plural(len(report.curves) - _CORES, 'more core')}, see .memory")
     return lines
@@ -47,8 +49,9 @@ def memory_section(report: Report) -> str:
             f"{_code(escape(shorten(name, _PLACE_HTML))) if portion.where else escape(name)}</span>"
             for portion, name in named(curve.portions, report.place)
         )
+        missing = f' <span class="nrn-soft">({_missing(report)})</span>' if _missing(report) else ""
         blocks.append(
-            f'<div class="nrn-hbm"><div>HBM {words}{_refused(report, curve)}{_missing(report)}</div>{_drawing(report, curve)}'
+            f'<div class="nrn-hbm"><div>HBM {words}{_refused(report, curve)}{missing}</div>{_drawing(report, curve)}'
             f'<div class="nrn-soft">at the peak: {made_of}</div></div>'
         )
     if len(report.curves) > _CORES_HTML:
@@ -86,14 +89,14 @@ def _refused(report: Report, curve: Curve) -> str:
 
 def _missing(report: Report) -> str:
     dropped = report.recording.memory_log.dropped
-    return f' <span class="nrn-soft">({plural(dropped, "older change")} not drawn)</span>' if dropped else ""
+    return f"{plural(dropped, 'older change')} not drawn" if dropped else ""
 
 
 def _spark(curve: Curve) -> str:
-    top = max(1, curve.peak)
-    return "".join(
-        _SPARK[min(len(_SPARK) - 1, max(0, high * len(_SPARK) // top))] for _, high in curve.columns(_SPARK_WIDTH)
-    )
+    """Dots where nothing is known."""
+    top, unknown = max(1, curve.peak), curve.unknown(_SPARK_WIDTH)
+    known = curve.columns(_SPARK_WIDTH)[unknown:]
+    return "·" * unknown + "".join(_SPARK[min(len(_SPARK) - 1, max(0, high * len(_SPARK) // top))] for _, high in known)
 
 
 def _drawing(report: Report, curve: Curve) -> str:

@@ -46,7 +46,7 @@ def difference_html(found: Difference) -> str:
     ops = grid_html(cells[0], cells[1:]) if rows else ""
     more = f'<div class="nrn-soft">{escape(hidden)}</div>' if hidden else ""
     news = "".join(f"<div>{escape(shorten(text, _SENTENCE))}</div>" for text in _news(found))
-    return f'<div class="nrn">{STYLE}{head}{caveats}{parts}{ops}{more}{news}</div>'
+    return printable(f'<div class="nrn">{STYLE}{head}{caveats}{parts}{ops}{more}{news}</div>')
 
 
 def _title(found: Difference) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from neuron_lab.render import _words
@@ -20,11 +21,11 @@ _COLUMNS = 1000
 
 def report_figure(report: Report) -> Figure:
     """The split, and below it HBM over time of each core that used some. Nothing of pyplot's state is touched."""
-    from matplotlib.figure import Figure
+    from neuron_lab.render._shown_figure import ShownFigure
 
     curves = report.curves[:_CORES]
     heights = [1.0, *(1.2 for _ in curves)]
-    figure = Figure(figsize=(9, 1.8 + 1.2 * sum(heights[1:]) + 1), layout="constrained")
+    figure = ShownFigure(figsize=(9, 1.8 + 1.2 * sum(heights[1:]) + 1), layout="constrained")
     axes = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     _split(axes[0], report)
     figure.legend(loc="outside lower left", ncols=4, frameon=False, fontsize="small")
@@ -56,8 +57,9 @@ def _memory(axes: Axes, report: Report, curve: Curve) -> None:
     columns = curve.columns(_COLUMNS)
     wall = curve.wall_ns / 1e6
     times = [wall * index / _COLUMNS for index in range(_COLUMNS + 1)]
+    unknown = curve.unknown(_COLUMNS)
     for level, opacity in ((1, 0.35), (0, 0.55)):
-        values = [column[level] for column in columns]
+        values = [math.nan] * unknown + [float(column[level]) for column in columns[unknown:]]
         axes.fill_between(
             times, [*values, values[-1]], step="post", alpha=opacity, color=PART_COLORS["device"], linewidth=0
         )

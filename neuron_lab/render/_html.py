@@ -8,7 +8,7 @@ from neuron_lab.render import _words
 from neuron_lab.render._columns import rows_of
 from neuron_lab.render._curve import memory_section
 from neuron_lab.render._findings import findings_html
-from neuron_lab.render._format import count, duration, plural, share, shorten
+from neuron_lab.render._format import count, duration, plural, printable, share, shorten
 from neuron_lab.render._html_tables import NAME_LENGTH, gutter_html, table
 from neuron_lab.render._style import PART_COLORS, STYLE
 from neuron_lab.report import Report, View, gutter
@@ -25,7 +25,7 @@ def report_html(report: Report, view: View) -> str:
         title = "NEFF" if view.by == "neff" else view.by
         body.append(table(title, *rows_of(report, view), report.recording.wall_ns, view.sort))
     body += [_lines(report, view), memory_section(report), findings_html(report), _reasons(report)]
-    return f'<div class="nrn" data-nrn-report="">{STYLE}{"".join(body)}{_foot(report)}</div>'
+    return printable(f'<div class="nrn" data-nrn-report="">{STYLE}{"".join(body)}{_foot(report)}</div>')
 
 
 def report_frame(report: Report) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from html import escape
 
 from neuron_lab.device import CoreMemory
 from neuron_lab.recording import Holding
-from neuron_lab.render._format import WIDTH, columns, cut, padded, shorten, wrapped
+from neuron_lab.render._format import WIDTH, columns, cut, padded, printable, shorten, wrapped
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import HeldRow, binary_size, held_rows
 
@@ -28,7 +28,7 @@ def memory_text(cores: Sequence[CoreMemory], holdings: Sequence[Holding], freed:
     ]
     if len(held) > _ROWS:
         lines.append(_left_out(held[_ROWS:]))
-    return "\n".join(lines).rstrip()
+    return printable("\n".join(lines).rstrip())
 
 
 def memory_html(cores: Sequence[CoreMemory], holdings: Sequence[Holding], freed: int | None) -> str:
@@ -47,7 +47,7 @@ def memory_html(cores: Sequence[CoreMemory], holdings: Sequence[Holding], freed:
     table = f'<table class="nrn-t"><thead><tr>{titles}<th class="nrn-left" scope="col">tensor</th></tr></thead><tbody>{"".join(rows)}</tbody></table>'
     rest = held[2 * _ROWS :]
     more = f'<div class="nrn-soft">{escape(_left_out(rest))}</div>' if rest else ""
-    return f'<div class="nrn">{STYLE}{head}<div class="nrn-scroll">{table if rows else ""}{more}</div></div>'
+    return printable(f'<div class="nrn">{STYLE}{head}<div class="nrn-scroll">{table if rows else ""}{more}</div></div>')
 
 
 def _left_out(rows: Sequence[HeldRow]) -> str:

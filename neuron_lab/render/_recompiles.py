@@ -7,7 +7,7 @@ from html import escape
 from textwrap import wrap
 
 from neuron_lab.recording import GraphCompile
-from neuron_lab.render._format import WIDTH, count, duration, plural, shorten
+from neuron_lab.render._format import WIDTH, count, duration, plural, printable, shorten
 from neuron_lab.render._style import STYLE
 from neuron_lab.report import Repeated, Report, guard_failure, repeated
 
@@ -29,7 +29,7 @@ def recompiles_text(report: Report) -> str:
         told = group.fix or told
     if len(groups) > _ROWS:
         lines += ["", _left_out(groups[_ROWS:])]
-    return "\n".join([*lines, *_graphs_text(report)])
+    return printable("\n".join([*lines, *_graphs_text(report)]))
 
 
 def _indented(text: str) -> list[str]:
@@ -98,7 +98,8 @@ def recompiles_html(report: Report) -> str:
     table = f'<div class="nrn-scroll"><table class="nrn-t">{head}<tbody>{rows}</tbody></table></div>' if rows else ""
     rest = groups[2 * _ROWS :]
     more = f'<div class="nrn-soft">{escape(_left_out(rest))}</div>' if rest else ""
-    return f'<div class="nrn">{STYLE}<div>{escape(_recompiles_head(report))}</div>{table}{more}{_graphs_html(report)}</div>'
+    head = f"<div>{escape(_recompiles_head(report))}</div>"
+    return printable(f'<div class="nrn">{STYLE}{head}{table}{more}{_graphs_html(report)}</div>')
 
 
 def _graphs_html(report: Report) -> str:

@@ -42,7 +42,7 @@ def session_html(rows: Sequence[SessionRow], forgotten: int) -> str:
         ("", *(_TITLES[index - 1] for index in used)), [(row[0], *(row[index] for index in used)) for row in cells]
     )
     soft = "".join(f'<div class="nrn-soft">{escape(text)}</div>' for text in _earlier(rows, forgotten, _ROWS_HTML))
-    return f'<div class="nrn">{STYLE}<div>{escape(_head(rows))}</div>{soft}{table}</div>'
+    return printable(f'<div class="nrn">{STYLE}<div>{escape(_head(rows))}</div>{soft}{table}</div>')
 
 
 def _head(rows: Sequence[SessionRow]) -> str:

@@ -31,7 +31,7 @@ def trial_html(trial: Trial) -> str:
     """The same as tables."""
     outputs = grid_html(("output", "max abs", "max rel"), _outputs(trial)) if trial.outputs else ""
     notes = "".join(f'<div class="nrn-soft">{escape(shorten(text, _SENTENCE))}</div>' for text in _notes(trial))
-    return (
+    return printable(
         f'<div class="nrn">{STYLE}<div>{escape(shorten(_head(trial), _SENTENCE))}</div><div><b>{escape(_verdict(trial))}</b></div>'
         f"{grid_html(('', 'eager', 'compiled'), _rows(trial))}{outputs}{notes}</div>"
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neuron_lab.recording import Held, Recording, Where, uncollected
+from neuron_lab.recording import Held, MemoryPeak, Recording, Where, uncollected
 
 _NAMED = 4
 _LEAST = 0.01  # of the whole, that is worth a name
@@ -42,7 +42,7 @@ class Curve:
     def columns(self, count: int) -> list[tuple[int, int]]:
         """(lowest, highest) use in each of `count` equal slices of the span: no peak is lost, however many the points are.
 
-        Slices before the first point, which is later than the start when older ones are missing, are (0, 0).
+        The first `unknown(count)` are (0, 0).
         """
         times = np.fromiter((at for at, _ in self.points), np.int64, len(self.points))
         uses = np.fromiter((used for _, used in self.points), np.int64, len(self.points))
@@ -56,6 +56,10 @@ class Curve:
             begin = end
         return found
 
+    def unknown(self, count: int) -> int:
+        """How many of `count` equal slices lie before the first point, which is later than the start when older ones are missing."""
+        return self.points[0][0] * count // max(1, self.wall_ns) if self.points else count
+
 
 def curves(recording: Recording) -> tuple[Curve, ...]:
     """One a core that took or gave back HBM in the span, by number."""
@@ -64,7 +68,7 @@ def curves(recording: Recording) -> tuple[Curve, ...]:
     ends = {core.core: core.used for core in recording.memory}
     found = []
     for peak in sorted(log.peaks, key=lambda peak: peak.core):
-        own = _points(recording, peak.core)
+        own = _points(recording, peak)
         found.append(
             Curve(
                 core=peak.core,
@@ -80,15 +84,18 @@ def curves(recording: Recording) -> tuple[Curve, ...]:
     return tuple(found)
 
 
-def _points(recording: Recording, core: int) -> tuple[tuple[int, int], ...]:
+def _points(recording: Recording, peak: MemoryPeak) -> tuple[tuple[int, int], ...]:
     """In time order, from the start of the span when no older ones are missing."""
     log = recording.memory_log
-    own = [change for change in log.changes if change.core == core]
+    own = [change for change in log.changes if change.core == peak.core]
     times = np.fromiter((change.at_ns for change in own), np.int64, len(own)) - recording.start_ns
     times = times.clip(0, recording.wall_ns)
     order = np.argsort(times, kind="stable")
     uses = np.fromiter((change.used for change in own), np.int64, len(own))
-    first = [(0, own[0].used - own[0].change)] if own and not log.dropped else []
+    before = (
+        own[0].used - own[0].change if own else peak.used
+    )  # a core that only refused what did not fit stayed as it was
+    first = [] if log.dropped else [(0, before)]
     with uncollected():
         return (*first, *zip(times[order].tolist(), uses[order].tolist(), strict=True))
 

@@ -27,6 +27,7 @@ UNTOUCHED = {
     "blank lines around": ("\n\n9\n\n", 9),
     "star import": ("from math import *\nsqrt(4)", 2.0),
     "global statement": ("q = 1\nglobal q\nq", 1),
+    "indented as a whole": ("    q = 4\n    if q:\n        q += 1\n    q", 5),
 }
 
 
@@ -237,6 +238,34 @@ def test_capture_above(shell: Shell) -> None:
     assert "aten::a" in caught.outputs[0].data["text/plain"]
 
 
+def test_magic_above_that_leaves_our_calls_out_fails_the_cell(shell: Shell) -> None:
+    for options in ("", " --fail-over neffs=0"):
+        result = shell.run(f"%%prun -q\n%%neuron profile{options}\ndev.run('aten::a', compile_ms=(1, 1, 1))")
+        assert not result.success
+        assert shell.errors == [
+            "UsageProblem: nothing was recorded: the magic above `%%neuron profile` ran the cell in its own way; "
+            "put `%%neuron profile` on the first line, above the other magic"
+        ]
+        shell.errors.clear()
+    assert shell.run("%%prun -q\n%%neuron profile\n1/0").error_in_exec.__class__ is ZeroDivisionError
+    assert "nothing was recorded" not in shell.errors[0]
+
+
+def test_magic_above_that_only_takes_the_text_is_not_to_blame(shell: Shell) -> None:
+    assert shell.run("%%html\n%%neuron profile\nx").success
+    assert shell.run("%%capture\nget_ipython().run_cell('%%neuron profile\\n1')").success
+    assert len(shell.ip.user_ns["_oh"]) == 0
+
+
+def test_magic_above_that_repeats_the_cell_is_told(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.run("%%timeit -n 2 -r 3\n%%neuron profile\ndev.run('aten::a')")
+    assert shell.profile.summary.op_calls == 1
+    assert "the cell ran 6 times and the report tells of the first; to have all in it" in capsys.readouterr().err
+    shell.run("%%neuron profile\n%%timeit -n 2 -r 3\ndev.run('aten::a')")
+    assert shell.profile.summary.op_calls == 6
+    assert capsys.readouterr().err == ""
+
+
 def test_interactivity_of_the_users_choice(shell: Shell) -> None:
     shell.ip.ast_node_interactivity = "last_expr_or_assign"
     result = shell.run("%%neuron profile\ndev.run('aten::a')\nx = 8")
@@ -280,3 +309,17 @@ def test_lines_carry_the_cells_own_numbers_and_text(shell: Shell) -> None:
     ]
     assert "1 NEFF · 3.00 ms" in shell.reports[0]
     assert lines.neffs_compiled.tolist() == [1, 0]
+
+
+def test_lines_have_magics_as_they_were_written(shell: Shell) -> None:
+    shell.run(
+        "%%neuron profile\n%time dev.run('aten::a')\nif 1:\n    y = %time dev.run('aten::b')\n"
+        "get_ipython().run_line_magic(*['time', 'dev.run(\"aten::c\")'])"
+    )
+    assert shell.profile.lines.source.tolist() == [
+        "%time dev.run('aten::a')",
+        "    y = %time dev.run('aten::b')",
+        "get_ipython().run_line_magic(*['time', 'dev.run(\"aten::c\")'])",
+    ]
+    shell.run("%%neuron profile\n%%timeit -n 1 -r 1\ndev.run('aten::a')")
+    assert shell.profile.lines.source.tolist() == ["%%timeit -n 1 -r 1"]

@@ -144,6 +144,15 @@ def test_statement_in_a_function_sees_its_locals(shell: Shell) -> None:
     assert shell.run("f(4)").result == 8
 
 
+def test_scopes_inside_a_statement_in_a_function_see_its_locals(shell: Shell) -> None:
+    shell.run("def f(n):\n    value = %neuron profile -q [n + k for k in range(n)]\n    return value")
+    assert shell.run("f(2)").result == [2, 3]
+    shell.run("class A:\n    n = 3\n    %neuron profile -q m = n + 1")
+    assert shell.run("A.m").result == 4
+    shell.run("%neuron profile -q shared = [1 for _ in range(2)]")
+    assert shell.ip.user_ns["shared"] == [1, 1]
+
+
 def test_statement_with_a_semicolon_shows_no_value(shell: Shell) -> None:
     assert shell.run("%neuron profile -q 5;").result is None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 
 import pytest
 
@@ -61,6 +62,19 @@ for thread in threads:
     assert rows(shell)[0] == ("early", 1)
     assert rows(shell)[1][0] == "late"
     assert rows(shell)[2] == ("In[1]", 2)
+
+
+def test_cells_of_two_subshells(shell: Shell) -> None:
+    """The one that began later goes on when the other has ended."""
+    begun, ended = threading.Event(), threading.Event()
+    later = f"%%neuron profile -q -o later\nbegun.set(); ended.wait(9)\n{RUN}; {RUN}"
+    subshell = threading.Thread(target=shell.run, args=(later,), kwargs={"store_history": False})
+    shell.ip.user_ns |= {"begun": begun, "ended": ended, "subshell": subshell}
+    shell.run(f"%%neuron profile -q -o earlier\nsubshell.start(); begun.wait(9)\n{RUN}")
+    ended.set()
+    subshell.join()
+    assert shell.ip.user_ns["earlier"].summary.op_calls == 1
+    assert shell.ip.user_ns["later"].summary.op_calls == 3
 
 
 def test_one_block_entered_by_two_tasks(shell: Shell) -> None:

@@ -313,6 +313,28 @@ def test_a_buffer_that_is_replaced_and_an_input_that_is_resized_are_as_before() 
     assert x.shape == (4,) and bool((x == 1).all())
 
 
+def test_a_graph_from_before_can_still_go_backward() -> None:
+    model, x = nn.Linear(4, 3).to(DEVICE), torch.ones(2, 4, device=DEVICE)
+    expected = torch.autograd.grad(model(x).square().sum(), model.weight)[0].cpu()
+    loss = model(x).square().sum()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def program() -> Tensor:
+        optimizer.zero_grad()
+        current = model(x).square().sum()
+        current.backward()
+        optimizer.step()
+        return current
+
+    neuron_lab.compare(program, rounds=5)
+    loss.backward()
+    assert torch.equal(model.weight.grad.cpu(), expected)
+    stale = model(x).square().sum()
+    program()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        stale.backward()
+
+
 def test_names_of_the_program_may_hold_themselves_or_nothing_yet() -> None:
     x, loop = torch.ones(4, device=DEVICE), {}
     loop["itself"] = [loop]

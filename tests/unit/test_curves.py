@@ -167,12 +167,24 @@ def test_no_change_no_section() -> None:
     assert report.memory.empty
 
 
+def test_a_core_that_only_refused_stayed_as_it_was() -> None:
+    report = logged(dataclasses.replace(LOG, changes=(), peaks=(MemoryPeak(0, 1_050 * MS, 3 * MIB, ()),)))
+    assert report.curves[0].columns(2) == [(3 * MIB, 3 * MIB)] * 2
+    assert f"HBM {'█' * 28} neuron:0 peak 3 MiB" in report_text(report, View())
+
+
 def test_dropped_changes_leave_the_beginning_open_and_the_peak_exact() -> None:
     (curve,) = logged(dataclasses.replace(LOG, changes=LOG.changes[2:], dropped=2)).curves
     assert curve.columns(4) == [(0, 0), (20 * MIB, 20 * MIB), (20 * MIB, 20 * MIB), (3 * MIB, 20 * MIB)]
     assert curve.peak == 40 * MIB
     report = logged(dataclasses.replace(LOG, changes=LOG.changes[2:], dropped=2))
     assert "2 older changes not drawn" in report_html(report, View())
+    curve_line, _, missing = report_text(report, View()).partition("HBM ")[2].splitlines()[:3]
+    assert curve_line.startswith("·" * 8 + "▅" * 14 + "▁" * 6 + " neuron:0 peak")
+    assert missing == "    2 older changes not drawn"
+    assert report.curves[0].unknown(28) == 8  # of 200 ms in 28 slices, until 60 ms
+    panel = Profile(report).figure().axes[1]
+    assert panel.collections[0].get_datalim(panel.transData).x0 == 60
 
 
 def test_full_log_is_drawn_in_a_second_and_keeps_every_peak() -> None:

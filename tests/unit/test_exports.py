@@ -15,6 +15,7 @@ from subprocess import check_output
 from typing import Any
 
 import pytest
+from IPython.core.formatters import DisplayFormatter
 
 from neuron_lab import FileProblem, Profile
 from neuron_lab.device import CoreMemory
@@ -238,6 +239,8 @@ def test_figure_shows_the_split(tmp_path: Path) -> None:
     assert widths == [part.ns / MS for part in busy().split.parts if part.ns]
     figure.savefig(tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 1000
+    shown = DisplayFormatter(active_types=["text/plain", "image/png"]).format(figure)[0]  # type: ignore[no-untyped-call]
+    assert 1000 < len(shown["image/png"]) < 40_000
     assert len(Profile(Report(crafted([]))).figure().axes) == 1
 
 

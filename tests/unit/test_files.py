@@ -32,7 +32,14 @@ from neuron_lab.recording import (
     dumps,
     loads,
 )
-from neuron_lab.render import chrome_trace, session_text, speedscope
+from neuron_lab.render import (
+    chrome_trace,
+    recompiles_html,
+    recompiles_text,
+    session_html,
+    session_text,
+    speedscope,
+)
 from neuron_lab.report import GROUPS, Report, View, session_row
 from neuron_lab.widgets import payload
 from tests.fakes.device import FakeDevice
@@ -266,9 +273,14 @@ def test_text_of_a_file_cannot_steer_a_terminal(tmp_path: Path) -> None:
     data = saved()
     data["words"] = [f"{word}\x1b[2J\x9b\ud800" for word in data["words"]]
     p = Profile(Report(loads(json.dumps(data).encode())))
-    p.to_text().encode()
-    assert "\x1b" not in p.to_text()
-    assert "\x9b" not in p.to_text()
+    changes = p.compare(p)
+    pages = [p.to_text(), p.to_html(), changes.to_text(), changes.to_html()]
+    pages += [recompiles_text(p.report), recompiles_html(p.report)]
+    pages.append(session_html([session_row(p.report)], 0))
+    for page in pages:
+        page.encode()
+        assert "\x1b" not in page
+        assert "\x9b" not in page
     p.to_html(tmp_path / "page.html")
     p.to_csv(tmp_path)
     p.to_chrome_trace(tmp_path / "trace.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from neuron_lab.recording import Holding
+from neuron_lab.render import memory_html, memory_text
 from neuron_lab.report import held_rows
 
 
@@ -30,3 +31,10 @@ def test_further_names_of_one_block_are_counted_and_none_is_said() -> None:
     named, nameless = held_rows([holding("x", "y", "z"), holding()])
     assert (named.name, named.count) == ("x", " (+2)")
     assert "no name" in nameless.name and nameless.count == ""
+
+
+def test_a_name_with_no_letters_of_utf_8_is_shown() -> None:
+    held = [holding("\x1b[2J \ud800")]
+    for page in (memory_text([], held, None), memory_html([], held, None)):
+        page.encode()
+        assert "\x1b" not in page

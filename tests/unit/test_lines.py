@@ -57,6 +57,27 @@ def test_text_of_the_gutter(report: Report) -> None:
     assert EXPECTED in report_text(report, View())
 
 
+def test_source_is_that_of_now(tmp_path: Path) -> None:
+    """A module that was edited and imported again has other lines than the ones Python showed before."""
+    helper = tmp_path / "helper.py"
+
+    def text() -> str:
+        device = FakeDevice()
+        span = Recorder(device.hook(), ENVIRONMENT, clock=device.clock)
+        span.start()
+        device.at(1, file=str(helper)).run("aten::mm", device_ms=4)
+        return Report(span.finish()).line_rows[0].text
+
+    helper.write_text("x @ w\n")
+    assert text() == "x @ w"
+    helper.write_text("x @ w + 1\n")
+    assert text() == "x @ w + 1"
+    helper.write_text("'%%neuron profile'\n")  # as `%run notebook.ipynb` leaves it
+    assert text() == "%%neuron profile"
+    helper.write_text("get_ipython().system('ls')\n")  # written so, in a file
+    assert text() == "get_ipython().system('ls')"
+
+
 def test_wide_letters_and_tabs_keep_the_columns(tmp_path: Path) -> None:
     cell, device = tmp_path / "cell.py", FakeDevice()
     cell.write_text("%%neuron profile\ny = x + 1  # " + "日本語" * 40 + "\nif y:\n\tz = y\t* 2\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import threading
 
 import pytest
@@ -131,6 +132,15 @@ def test_shown_only_when_asked(fake: FakeDevice, capsys: pytest.CaptureFixture[s
     with neuron_lab.profile(quiet=False):
         pass
     assert "no op ran on the device" in capsys.readouterr().out
+
+
+def test_shown_where_the_terminal_knows_no_such_letters(fake: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", out)
+    with neuron_lab.profile(quiet=False):
+        fake.run("aten::add.Tensor", device_ms=2)
+    out.seek(0)
+    assert "aten::add.Tensor" in out.read()
 
 
 def test_bundle_has_text_and_html(fake: FakeDevice) -> None:

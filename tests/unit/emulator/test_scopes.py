@@ -265,3 +265,12 @@ def test_names_of_a_compiled_part() -> None:
     net.blocks[0] = torch.compile(net.blocks[0], backend="neuron")
     names = {path for _, path in name_modules([net])}
     assert "Net.blocks.0.linear" in names and not any("_orig_mod" in name for name in names)
+
+
+def test_a_path_with_no_letters_of_utf_8() -> None:
+    net = nn.Sequential()
+    net.add_module("\ud800", nn.ReLU())
+    x = torch.ones(2, device=DEVICE)
+    with neuron_lab.profile() as p:
+        net(x)
+    assert p.modules.module.tolist() == ["Sequential.?"]

@@ -1,0 +1,16 @@
+"""The figure that a notebook shows as a picture."""
+
+from __future__ import annotations
+
+import io
+
+from matplotlib.figure import Figure
+
+
+class ShownFigure(Figure):
+    """IPython draws figures once pyplot is imported; this one draws itself, so that pyplot's state stays the user's."""
+
+    def _repr_png_(self) -> bytes:
+        picture = io.BytesIO()
+        self.savefig(picture, format="png")
+        return picture.getvalue()
