@@ -80,6 +80,8 @@ def test_the_rest_is_counted_and_options_are_checked(root: Path) -> None:
         neuron_lab.cache(sort="age")
     with pytest.raises(UsageProblem, match="top must be at least 1"):
         neuron_lab.cache(top=0)
+    with pytest.raises(UsageProblem, match="top must be at least 1, not 'all'"):
+        neuron_lab.cache(top="all")  # type: ignore[arg-type]
 
 
 def test_a_list_of_all_keeps_within_what_a_notebook_may_weigh() -> None:
