@@ -141,8 +141,8 @@ def cache(*, sort: str = "used", top: int = 20) -> NeffCache:
     """
     if sort not in NEFF_SORTS:
         raise UsageProblem(f"sort={sort!r} is none of {', '.join(NEFF_SORTS)}")
-    if top < 1:
-        raise UsageProblem(f"top must be at least 1, not {top}")
+    if not isinstance(top, int) or top < 1:
+        raise UsageProblem(f"top must be at least 1, not {top!r}")
     location = device.cache_location()
     loaded = {item.key: item for item in device.loaded_neffs()}
     found = [] if location.root is None else [_entry(file) for file in neff.scan(location.root)]

@@ -7,6 +7,7 @@ from typing import Any
 
 from neuron_lab import render
 from neuron_lab._result import Profile, last
+from neuron_lab.errors import UsageProblem
 from neuron_lab.report import explanation
 
 
@@ -28,9 +29,13 @@ def recompiles(profile: Profile | None = None) -> Page:
     """Why each NEFF of a profile, the latest by default, was made: the nearest signature, what differs, the cost and the fix. And why
     torch.compile traced functions again: the guard that failed, and the line that called.
 
-    `profile.recompiles` and `profile.graphs` are the same as DataFrames. Raises UsageProblem when nothing was profiled yet.
+    `profile.recompiles` and `profile.graphs` are the same as DataFrames. Raises UsageProblem when nothing was profiled yet, and for
+    what is no profile.
     """
-    report = (profile or last()).report
+    chosen = last() if profile is None else profile
+    if not isinstance(chosen, Profile):
+        raise UsageProblem(f"recompiles are those of a profile, not of a {type(chosen).__name__}")
+    report = chosen.report
     return Page(render.recompiles_text(report), render.recompiles_html(report))
 
 

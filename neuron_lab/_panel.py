@@ -132,6 +132,10 @@ def panel(function: Callable[..., Any], /, *args: Any, **arguments: Any) -> Pane
 def _check(function: Callable[..., Any], args: tuple[Any, ...], arguments: dict[str, Any]) -> None:
     import torch
 
+    if not callable(function):
+        raise UsageProblem(
+            f"panel calls the function itself and was given a {type(function).__name__}: panel(model, x)"
+        )
     try:
         # A module is called with anything, and hands it to its forward.
         signature = inspect.signature(function.forward if isinstance(function, torch.nn.Module) else function)

@@ -80,10 +80,11 @@ class Options:
 
 def view_arguments(parser: Parser) -> None:
     """Declare how the table is shown; what the user does not say is not in the parsed namespace."""
-    from neuron_lab.report import GROUPS, SORTS, View
+    from neuron_lab.report import GROUPS, MOST_ROWS, SORTS, View
 
     view, unsaid = View(), SUPPRESS
-    parser.add_argument("--top", type=int, default=unsaid, metavar="N", help=f"rows of the table (default {view.top})")
+    rows = f"rows of the table (default {view.top}, at most {MOST_ROWS})"
+    parser.add_argument("--top", type=int, default=unsaid, metavar="N", help=rows)
     parser.add_argument("--sort", choices=SORTS, default=unsaid, help=f"order of the table (default {view.sort})")
     parser.add_argument("--by", choices=GROUPS, default=unsaid, help=f"what a row stands for (default {view.by})")
     parser.add_argument("--min-ms", type=float, default=unsaid, metavar="X", help="leave out ops that took less in all")

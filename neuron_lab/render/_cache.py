@@ -14,6 +14,8 @@ from neuron_lab.report import CacheChange, NeffEntry, named_signature
 _KEY = 8
 _NAME = 56
 _NAME_HTML = 100
+# What a notebook that is saved may weigh bounds both, however many rows are asked for.
+_ROWS = 500
 _ROWS_HTML = 100
 _TITLES = ("size", "compile", "hits", "used")
 _DAY_S = 86_400
@@ -21,6 +23,7 @@ _DAY_S = 86_400
 
 def cache_text(directory: str, rows: Sequence[NeffEntry], top: int, now: float) -> str:
     """The directory, its sums, then the first `top` rows."""
+    top = min(top, _ROWS)
     lines = [*wrap(f"NEFF cache {directory}", WIDTH), *wrapped(_sums(rows), " · ", WIDTH)]
     if rows:
         cells = [(f"{row.key[:_KEY]}  {shorten(_name(row), _NAME)}", *_cells(row, now)) for row in rows[:top]]

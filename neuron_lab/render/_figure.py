@@ -21,11 +21,11 @@ _COLUMNS = 1000
 
 def report_figure(report: Report) -> Figure:
     """The split, and below it HBM over time of each core that used some. Nothing of pyplot's state is touched."""
-    from neuron_lab.render._shown_figure import ShownFigure
+    from neuron_lab.render._shown_figure import Figure
 
     curves = report.curves[:_CORES]
     heights = [1.0, *(1.2 for _ in curves)]
-    figure = ShownFigure(figsize=(9, 1.8 + 1.2 * sum(heights[1:]) + 1), layout="constrained")
+    figure = Figure(figsize=(9, 1.8 + 1.2 * sum(heights[1:]) + 1), layout="constrained")
     axes = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     _split(axes[0], report)
     figure.legend(loc="outside lower left", ncols=4, frameon=False, fontsize="small")

@@ -98,8 +98,8 @@ def _lines(report: Report, view: View) -> str:
     chosen, hidden = view.select(rows)
     if not chosen and not hidden:
         return '<div class="nrn-scroll nrn-soft">no op ran on the device</div>'
-    shown, _ = gutter(report.recording, sorted(chosen, key=rows.index), max(_GUTTER, 3 * view.top))
-    return gutter_html(shown, hidden)
+    shown, no_room = gutter(report.recording, sorted(chosen, key=rows.index), max(_GUTTER, view.lines))
+    return gutter_html(shown, [*no_room, *hidden])
 
 
 def _reasons(report: Report) -> str:

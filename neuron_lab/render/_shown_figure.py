@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 
-from matplotlib.figure import Figure
+from matplotlib import figure
 
 
-class ShownFigure(Figure):
+class Figure(figure.Figure):
     """IPython draws figures once pyplot is imported; this one draws itself, so that pyplot's state stays the user's."""
 
     def _repr_png_(self) -> bytes:

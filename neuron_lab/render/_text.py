@@ -116,8 +116,8 @@ def _lines(report: Report, view: View, room: int) -> list[str]:
         chosen, hidden = view.select(rows)
         if not chosen and not hidden:
             return ["no op ran on the device"]
-        shown, _ = gutter(report.recording, sorted(chosen, key=rows.index), max(LINES, 3 * view.top))
-        return gutter_text(shown, hidden)
+        shown, no_room = gutter(report.recording, sorted(chosen, key=rows.index), max(LINES, view.lines))
+        return gutter_text(shown, [*no_room, *hidden])
     count_of_lines = min(room - 1, _GUTTER)
     if count_of_lines < _GUTTER_LEAST or not rows:
         return []

@@ -30,11 +30,12 @@ from neuron_lab.report._trial import (
     trial_frame,
     trial_outputs_frame,
 )
-from neuron_lab.report._view import GROUPS, SORTS, View
+from neuron_lab.report._view import GROUPS, MOST_ROWS, SORTS, View
 
 __all__ = [
     "EXPLANATIONS",
     "GROUPS",
+    "MOST_ROWS",
     "NEFF_SORTS",
     "SORTS",
     "Budget",

@@ -165,17 +165,16 @@ def gutter(recording: Recording, rows: Sequence[LineRow], count: int) -> tuple[l
 
     A heading of a file counts as a line.
     """
-    kept: list[LineRow] = []
-    shown: list[GutterLine] = []
+    kept: set[LineRow] = set()
+    files: set[str] = set()
     for row in sorted(rows, key=lambda row: (-row.total_ns, row.file, row.line)):
-        attempt = _laid_out(recording, rows, {*kept, row}, context=False)
-        if _height(attempt) > count:
+        if len(kept) + 1 + len(files | {row.file}) > count:
             break
-        kept.append(row)
-        shown = attempt
-    with_context = _laid_out(recording, rows, set(kept), context=True)
-    if _height(with_context) <= count:
-        shown = with_context
+        kept.add(row)
+        files.add(row.file)
+    shown = _laid_out(recording, rows, kept, context=True)
+    if _height(shown) > count:
+        shown = _laid_out(recording, rows, kept, context=False)
     return shown, [row for row in rows if row not in kept]
 
 

@@ -32,12 +32,15 @@ _KEYS: dict[str, Callable[[_Any], int]] = {
     "bytes": lambda row: row.bytes,
 }
 SORTS = tuple(_KEYS)
+# A report keeps within 80 kB, however many rows it is asked for; the frames and the explorer have all.
+MOST_ROWS = 150
+_MOST_LINES = 200
 GROUPS = ("op", "neff", "line", "module")
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Show the first `top` rows by `sort`, without those that took less than `min_ms` milliseconds in all.
+    """Show the first `top` rows by `sort`, 150 at most, without those that took less than `min_ms` milliseconds in all.
 
     `by` is what a row of the table stands for: "op", "neff", "line" or "module". Raises UsageProblem when a value makes no sense.
     """
@@ -69,10 +72,16 @@ class View:
             )
         return replace(self, **options)
 
+    @property
+    def lines(self) -> int:
+        """Lines of source that a view by line has room for: each row with its neighbours, and the names of files."""
+        return min(3 * self.top, _MOST_LINES)
+
     def select(self, rows: Sequence[_Row]) -> tuple[list[_Row], list[_Row]]:
         """Rows to show, and the rows left out."""
         key = _KEYS[self.sort]
         ordered = sorted(rows, key=key, reverse=True)
         long_enough = [row for row in ordered if row.total_ns >= self.min_ms * 1e6]
         short = [row for row in ordered if row.total_ns < self.min_ms * 1e6]
-        return long_enough[: self.top], long_enough[self.top :] + short
+        count = min(self.top, MOST_ROWS)
+        return long_enough[:count], long_enough[count:] + short

@@ -9,7 +9,7 @@ import pytest
 from neuron_lab.recording import Environment, Recorder, Surroundings
 from neuron_lab.render import report_html, report_text
 from neuron_lab.render._format import columns
-from neuron_lab.report import Report, View, gutter
+from neuron_lab.report import GROUPS, Report, View, gutter
 from tests.fakes.device import FakeDevice
 
 ENVIRONMENT = Environment("emulated trn2.3xlarge", True)
@@ -156,3 +156,27 @@ def test_a_warm_neff_has_the_signature_it_was_made_for() -> None:
     report = Report(span.finish())
     assert report.neffs.signature.tolist() == ["aten::mm(float32[2, 2]) default=float32"]
     assert [item.op for item in report.recording.earlier] == ["aten::mm"]
+
+
+@pytest.mark.parametrize("by", GROUPS)
+def test_report_keeps_within_its_budget_whatever_it_is_asked_for(by: str, tmp_path: Path) -> None:
+    cell = tmp_path / "cell.py"
+    cell.write_text("".join(f"v{n} = x + {n}  # {'y' * 150}\n" for n in range(1000)))
+    device = FakeDevice()
+    span = Recorder(device.hook(), ENVIRONMENT, clock=device.clock)
+    span.start()
+    for n in range(1, 600):
+        device.within(f"Net.layers.{n}.{'z' * 60}").at(n, file=str(cell)).run(
+            f"aten::op{n}",
+            compile_ms=(1, 2, 3),
+            device_ms=n,
+            nbytes=20,
+            neff=str(n),
+            signature=f"aten::op{n}(float32[{n}])",
+        )
+    report = Report(span.finish())
+    text, html = report_text(report, View(by=by, top=10**6)), report_html(report, View(by=by, top=10**6))
+    assert len(html.encode()) < 80_000
+    assert len(text.encode()) < 40_000
+    assert "… 449 more" in text
+    assert "… 449 more" in html

@@ -18,6 +18,8 @@ from neuron_lab._quantities import bytes_of, seconds_of
 from neuron_lab.device import CacheLocation, LoadedNeff
 from neuron_lab.emulator import cache
 from neuron_lab.errors import UsageProblem
+from neuron_lab.render import cache_html, cache_text
+from neuron_lab.report import NeffEntry
 from tests.unit.test_cache import STORED
 
 KEYS = [f"{index:x}{'0' * 31}" for index in range(1, 5)]
@@ -78,6 +80,16 @@ def test_the_rest_is_counted_and_options_are_checked(root: Path) -> None:
         neuron_lab.cache(sort="age")
     with pytest.raises(UsageProblem, match="top must be at least 1"):
         neuron_lab.cache(top=0)
+    with pytest.raises(UsageProblem, match="top must be at least 1, not 'all'"):
+        neuron_lab.cache(top="all")  # type: ignore[arg-type]
+
+
+def test_a_list_of_all_keeps_within_what_a_notebook_may_weigh() -> None:
+    signature = f"aten::mm({', '.join(['float32[1024, 1024]'] * 8)})"
+    rows = [NeffEntry(f"{n:032x}", "aten::mm", signature, True, 20_000, 0.0, 0.1, 3) for n in range(3000)]
+    for page in (cache_text("/tmp/neffs", rows, 10**6, 0.0), cache_html("/tmp/neffs", rows, 10**6, 0.0)):
+        assert len(page.encode()) < 80_000
+        assert "00 more (" in page
 
 
 def test_a_graph_tells_whose_it_is(root: Path) -> None:

@@ -67,6 +67,11 @@ def test_what_cannot_be_profiled_is_told(fake: FakeDevice, monkeypatch: pytest.M
     assert panel.result is None and not panel._run.disabled
 
 
+def test_what_is_no_function_is_told_before_any_button() -> None:
+    with pytest.raises(UsageProblem, match="was given a int: panel"):
+        neuron_lab.panel(3)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"), [({"btach": (1, 9)}, "missing a required argument: 'batch'"), ({"batch": 1, "x": 2}, "'x'")]
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import neuron_lab
+from neuron_lab.errors import UsageProblem
 from neuron_lab.recording import Environment, Recorder, Surroundings
 from neuron_lab.render import recompiles_html, recompiles_text
 from neuron_lab.report import Report
@@ -12,6 +14,11 @@ from neuron_lab.report._signature import Number, Static, Tensor, parse
 from tests.fakes.device import FakeDevice
 
 TAIL = " default=float32"
+
+
+def test_only_a_profile_has_some() -> None:
+    with pytest.raises(UsageProblem, match="those of a profile, not of a int"):
+        neuron_lab.recompiles(3)  # type: ignore[arg-type]
 
 
 def test_parse() -> None:
