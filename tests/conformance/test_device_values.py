@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -354,3 +355,10 @@ def test_the_gradient_of_an_interpolation_along_a_long_dimension(
         return x.grad
 
     assert_agrees(program, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("function", [torch.dot, torch.vdot, torch.inner], ids=["dot", "vdot", "inner"])
+def test_the_product_of_long_vectors_keeps_its_digits(function: Callable[[Tensor, Tensor], Tensor]) -> None:
+    x = torch.rand(300_000)
+    found = function(x.to(DEVICE), x.to(DEVICE)).item()
+    assert found == pytest.approx(function(x.double(), x.double()).item(), rel=2e-6)

@@ -81,7 +81,9 @@ def mv(self: Tensor, vec: Tensor) -> Tensor:
 
 @decompose(aten.dot.default, aten.vdot.default)
 def dot(self: Tensor, tensor: Tensor) -> Tensor:
-    return torch.reshape(torch.mm(torch.reshape(self, [1, -1]), torch.reshape(tensor, [-1, 1])), [])
+    """A sum, which is added up in parts: XLA's product adds one by one, which loses four digits over a million elements."""
+    product = torch.mul(*_wide(self, tensor))
+    return cast(torch.sum(product, [0], dtype=product.dtype), self.dtype)
 
 
 @decompose(aten.linear.default)
