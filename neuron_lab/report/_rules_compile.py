@@ -106,10 +106,11 @@ def traced_again(facts: Facts) -> Iterator[Finding]:
             continue
         last = (given_up or failed)[-1]
         cause = next((item.fix for item in reversed(failed) if item.fix and not item.limit), last.fix)
+        traced = plural(len(group) - len(given_up), "more time")  # at the limit nothing is traced any more
         yield Finding(
             "NRN015",
             facts.place(group[0].place),
-            f"torch.compile traced {group[0].title} {plural(len(group), 'more time')}: {last.text}",
+            f"torch.compile traced {group[0].title} {traced}: {last.text}",
             sum(graph.duration_ns for graph in group),
             cause,
         )

@@ -304,9 +304,9 @@ GUARDS: dict[str, tuple[list[str], str, tuple[str, str] | None]] = {
     "until the limit": (
         SIZES[:3],
         LIMIT,
-        ("f 3 more times: recompile_limit of 8 reached, from here on it runs", "static cache"),
+        ("f 2 more times: recompile_limit of 8 reached, from here on it runs", "static cache"),
     ),
-    "too few, but the limit": (VALUES[:1], LIMIT, ("f 1 more time: recompile_limit of 8 reached", "mend the cause")),
+    "too few, but the limit": (VALUES[:1], LIMIT, ("f 0 more times: recompile_limit of 8 reached", "mend the cause")),
 }
 
 
