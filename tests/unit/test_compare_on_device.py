@@ -7,6 +7,7 @@ import gc
 import itertools
 import os
 import random
+import re
 import signal
 import tempfile
 import threading
@@ -385,9 +386,10 @@ def test_what_only_begins_when_called_is_refused() -> None:
             neuron_lab.compare(program)
 
 
-def test_too_few_rounds() -> None:
-    with pytest.raises(UsageProblem, match="rounds=4: fewer than 5"):
-        neuron_lab.compare(lambda: None, rounds=4)
+@pytest.mark.parametrize("rounds", [4, 7.5, "20"])
+def test_rounds_that_are_too_few_or_no_number(rounds: Any) -> None:
+    with pytest.raises(UsageProblem, match=re.escape(f"rounds={rounds!r} is no whole number from 5 on")):
+        neuron_lab.compare(lambda: None, rounds=rounds)
 
 
 def test_an_error_of_the_program_passes_through_and_state_is_put_back() -> None:
