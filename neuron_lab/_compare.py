@@ -71,7 +71,9 @@ def compare(
             f"not comparable: calling {function.__qualname__}() runs nothing yet; compare the function that does the work"
         )
     if not isinstance(rounds, int) or rounds < 5:
-        raise UsageProblem(f"rounds={rounds!r} is no whole number from 5 on: fewer warm calls say nothing about their spread")
+        raise UsageProblem(
+            f"rounds={rounds!r} is no whole number from 5 on: fewer warm calls say nothing about their spread"
+        )
     if device.resolve().kind == "trainium":
         raise DeviceProblem(
             "comparing needs the emulator: on Trainium a recording waits for every op, which would count as compile time"
