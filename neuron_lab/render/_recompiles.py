@@ -65,6 +65,7 @@ def _graphs_text(report: Report) -> list[str]:
 
 def _graphs_head(report: Report, graphs: Sequence[GraphCompile], again: Sequence[GraphCompile]) -> list[str]:
     first = [row for row in graphs if not row.reasons]
+    again = [row for row in again if not guard_failure(row).limit]  # from there on nothing is traced
     spent = [duration(sum(row.duration_ns for row in rows)) for rows in (again, first)]
     line = (
         f"torch.compile: {count(len(again))} traced again in {spent[0]}, "
