@@ -235,9 +235,8 @@ def display(result: Profile | Comparison) -> None:
     """Through IPython where there is a shell, so that the front end picks text or HTML; printed otherwise."""
     if _notebook.shell() is None:
         encoding = sys.stdout.encoding or "utf-8"
-        print(
-            result.to_text().encode(encoding, "replace").decode(encoding)
-        )  # the program goes on, whatever the terminal knows
+        # The program goes on, whatever the terminal knows.
+        print(result.to_text().encode(encoding, "replace").decode(encoding))
         return
     from IPython import display as front_end
 

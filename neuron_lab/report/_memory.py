@@ -92,9 +92,8 @@ def _points(recording: Recording, peak: MemoryPeak) -> tuple[tuple[int, int], ..
     times = times.clip(0, recording.wall_ns)
     order = np.argsort(times, kind="stable")
     uses = np.fromiter((change.used for change in own), np.int64, len(own))
-    before = (
-        own[0].used - own[0].change if own else peak.used
-    )  # a core that only refused what did not fit stayed as it was
+    # A core that only refused what did not fit stayed as it was.
+    before = own[0].used - own[0].change if own else peak.used
     first = [] if log.dropped else [(0, before)]
     with uncollected():
         return (*first, *zip(times[order].tolist(), uses[order].tolist(), strict=True))
